@@ -122,7 +122,7 @@ def frame_case(rng: np.random.Generator, n_rows: int) -> tuple[Any, pd.DataFrame
     program = tree_program(model.tree_)
     cells = frame.astype(object).where(frame.notna(), None)
     rows = cells[[column.name for column in program.columns]].to_numpy().tolist()
-    return model, frame, Case(program, rows, model.encoder_.features(frame, unseen_missing=True))
+    return model, frame, Case(program, rows, model.encoder_.features(frame))
 
 
 def _onto_boundaries(

@@ -3,9 +3,9 @@
     python -m benchmarks.exports [--rows 100000] [--only NAME] [--no-save] [--frame]
 
 Two programs of 16 leaves × 5 terms: one on 20 numbers; one on the columns of a table, with missing values, unknown
-categories and dates. In both, half of the rows lie on boundaries. Results go to benchmarks/results/exports.json and
-into docs/guides/deploying.md. With --frame it counts the rows of a mixed data frame whose exported label is the one
-that the fitted small tree predicts, and saves nothing.
+categories and dates. In both, half of the rows lie on boundaries. A third is the tree of an estimator that was fitted
+to a data frame of such a table; --frame runs this one alone. Results go to benchmarks/results/exports.json and into
+docs/guides/deploying.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from benchmarks.export_cases import Case, frame_case, number_case, table_case
 from benchmarks.machine import facts
 from docs.numbers import fill
 from treelu.export.onnx import rows_in_doubt
+from treelu.export.program import tree_program
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "exports.json"
@@ -78,18 +80,6 @@ def measure(case: Case, run: Callable[[Any, Any], engines.Run], *, single: bool)
     return found
 
 
-def same_labels(n_rows: int, only: str) -> dict[str, int]:
-    """Rows of a data frame, of `n_rows`, whose exported label is the one that the fitted estimator predicts."""
-    model, frame, case = frame_case(np.random.default_rng(0), n_rows)
-    wanted = model.predict(frame)
-    found: dict[str, int] = {}
-    for name, run in runners(None).items():
-        if name.startswith(only) and not name.endswith("-float"):
-            answers = run(case.program, case.rows).answers
-            found[name] = int(np.sum(np.array([row[0] for row in answers]) == wanted))
-    return found
-
-
 def tree_time(case: Case) -> float:
     """Microseconds a row of `tree.predict` on the encoded rows, the best of five."""
     tree, times = case.program.trees[0], []
@@ -100,14 +90,24 @@ def tree_time(case: Case) -> float:
     return 1e6 * min(times) / len(case.X)
 
 
-def run_all(n_rows: int, only: str) -> dict[str, Any]:
-    """All formats on both programs, or those whose name begins with `only`, added to the saved results."""
-    cases = {
-        "numbers": number_case(np.random.default_rng(0), n_rows),
-        "table": table_case(np.random.default_rng(1), n_rows),
-    }
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if only else {"machine": facts()}
-    results["tree_predict"] = {name: tree_time(case) for name, case in cases.items()}
+def leaf_case(n_rows: int) -> Case:
+    """The tree of a fitted data frame, with the numbers of its leaves for values, and `n_rows` of such a frame."""
+    model, _, case = frame_case(np.random.default_rng(0), n_rows)
+    values = np.arange(model.tree_.n_leaves, dtype=np.float64)[:, None]
+    tree = replace(model.tree_, values=values, leaf_weights=None, classes=None, link="identity")
+    return replace(case, program=tree_program(tree))
+
+
+def run_all(n_rows: int, only: str, *, frame_alone: bool = False) -> dict[str, Any]:
+    """All formats on all programs, or those whose name begins with `only`, added to the saved results."""
+    cases = {"frame": leaf_case(n_rows)}
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if only or frame_alone else {"machine": facts()}
+    if not frame_alone:
+        cases |= {
+            "numbers": number_case(np.random.default_rng(0), n_rows),
+            "table": table_case(np.random.default_rng(1), n_rows),
+        }
+        results["tree_predict"] = {name: tree_time(case) for name, case in cases.items()}
     has_server = engines.absent("postgresql") is None and "postgresql".startswith(only)
     with engines.postgres() if has_server else nullcontext() as server:
         for name, run in runners(server).items():
@@ -115,7 +115,7 @@ def run_all(n_rows: int, only: str) -> dict[str, Any]:
                 continue
             single = name.endswith("-float")
             for kind, case in cases.items():
-                if single and kind == "table":  # dates are refused in single precision
+                if single and kind != "numbers":  # dates are refused in single precision
                     continue
                 results.setdefault(kind, {})[name] = measure(case, run, single=single)
                 print(name, kind, results[kind][name], flush=True)
@@ -125,18 +125,19 @@ def run_all(n_rows: int, only: str) -> dict[str, Any]:
 def table(results: dict[str, Any]) -> str:
     """The results as a Markdown table."""
     lines = [
-        "| format | same leaf: numbers | same leaf: table | kB: numbers | table | µs per row: numbers | table |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| format | same leaf: numbers | same leaf: table | same leaf: data frame | kB: numbers | table "
+        "| µs per row: numbers | table |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     both = (results["numbers"], results["table"])
     for name, title in NAMES.items():
         found = [kind.get(name) for kind in both]
-        cells = [_agreement(one) for one in found]
+        cells = [_agreement(one) for one in (*found, results.get("frame", {}).get(name))]
         cells += ["" if one is None else f"{one['bytes'] / 1000:.0f}" for one in found]
         cells += ["" if one is None else f"{one['microseconds_a_row']:.2g}" for one in found]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     times = [f"{results['tree_predict'][kind]:.2g}" for kind in ("numbers", "table")]
-    lines.append(f"| `tree.predict`, encoded rows | | | | | {' | '.join(times)} |")
+    lines.append(f"| `tree.predict`, encoded rows | | | | | | {' | '.join(times)} |")
     return "\n".join(lines)
 
 
@@ -157,12 +158,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--only", default="", help="formats whose name begins so")
     parser.add_argument("--no-save", action="store_true")
-    parser.add_argument("--frame", action="store_true", help="compare the tree of a fitted data frame alone")
+    parser.add_argument("--frame", action="store_true", help="run the tree of a fitted data frame alone")
     options = parser.parse_args()
-    if options.frame:
-        print(json.dumps(same_labels(options.rows, options.only), indent=1))
-        return
-    results = run_all(options.rows, options.only)
+    results = run_all(options.rows, options.only, frame_alone=options.frame)
     print(table(results))
     if not options.no_save:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")

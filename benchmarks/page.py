@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.comparison import Comparison
 from benchmarks.report import HEADS, amount, cells, comparisons, digits, fill, markdown
 
-ON_PAGE = ("machine", "training", "small", "predict", "start")  # the other parts are in the notes
+ON_PAGE = ("machine", "training", "small", "memory", "predict", "start")  # the other parts are in the notes
 
 
 def refresh(page: Path, notes: Path, results: Mapping[str, Any]) -> None:

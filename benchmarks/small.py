@@ -1,16 +1,22 @@
-"""Small trees: a fit with the choice of size beside a random forest of 500 trees, in processor seconds on one core."""
+"""Small trees: a fit with the choice of size beside a random forest of 500 trees, in processor seconds on one core.
+
+And the peak memory of a fit beside its rows.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from benchmarks.comparison import Measure, Part, times_faster
+from benchmarks.comparison import Comparison, Measure, Part, times_faster
+from benchmarks.memory import PeakMemory
 from benchmarks.timing import interleaved, medians
 from treelu import LCNClassifier, ObliqueTreeClassifier
 
@@ -37,6 +43,7 @@ TABLES = (
     SizedTable(1_000, 500, small=1 / 2),
     SizedTable(100_000, 50, small=1 / 0.05),
 )
+LARGE = (SizedTable(20_000, 200), SizedTable(100_000, 50))  # for memory
 FEW = 10_000  # rows from which a tenth of the forest is grown, and its time multiplied
 
 
@@ -57,6 +64,29 @@ def measure(tables: Sequence[SizedTable] = TABLES, *, trees: int = 500, rounds: 
             times_faster(job, Measure("LCNClassifier()", typical["LCN"]), forest, table.network),
         ]
     return part
+
+
+def measure_memory(tables: Sequence[SizedTable] = LARGE) -> Part:
+    """Peak memory of a fit, of each kind and table in a process of its own, beside the rows in float32."""
+    part, context = Part(), multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
+        for table in tables:
+            rows = 4e-6 * table.n_rows * table.n_features  # MB
+            for kind in (ObliqueTreeClassifier, LCNClassifier):
+                peak = pool.submit(_peak, kind, table).result()
+                pair = Measure("rows in float32", rows), Measure(f"{kind.__name__}()", peak)
+                job, met = f"peak memory of a fit, {table.name}", peak <= 3 * rows + 100
+                part.comparisons.append(Comparison(job, *pair, "MB", "B ≤ 3 A + 100 MB", met))
+    return part
+
+
+def _peak(kind: type, table: SizedTable) -> float:
+    """Megabytes beyond what the process held with the rows, after a first fit of a tiny table."""
+    kind(random_state=0).fit(*make_classification(200, random_state=0))
+    X, y = _rows(table)
+    peak = PeakMemory()
+    kind(random_state=0).fit(X, y)
+    return peak.rise() / 1e6
 
 
 def _times(table: SizedTable, trees: int, rounds: int) -> dict[str, list[float]]:

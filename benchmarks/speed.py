@@ -50,6 +50,10 @@ class Run:
         """Small trees on five tables."""
         return small.measure(small.TABLES[:1], trees=10, rounds=1) if self.quick else small.measure()
 
+    def memory(self) -> Part:
+        """Peak memory of fits."""
+        return small.measure_memory(small.TABLES[:1]) if self.quick else small.measure_memory()
+
     def predict(self) -> Part:
         """A network of depth 12 on Bace and HIV, and single rows."""
         settings: dict[str, Any] = {"trees": 20, "epochs": 1, "batches": (500,), "rounds": 1} if self.quick else {}
@@ -81,7 +85,7 @@ class Run:
         return limits.measure(self.data("bace"), **settings)
 
 
-PARTS = ("training", "small", "predict", "growth", "complexity", "start", "limits")
+PARTS = ("training", "small", "memory", "predict", "growth", "complexity", "start", "limits")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

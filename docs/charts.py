@@ -49,7 +49,7 @@ def accuracy(results: dict[str, Any]) -> Figure:
 def speed(results: dict[str, Any]) -> Figure:
     """How many times as long as treelu others take, on a logarithmic scale."""
     lines = [
-        (f"{found['what']}\nbeside {found['b']['name']}", found["ratio"])
+        (f"{found['what']}\n{found['a']['name'].replace('treelu', '')} beside {found['b']['name']}", found["ratio"])
         for part in ("training", "predict")
         for found in results["parts"][part]["comparisons"]
         if "1,000 rows" not in found["what"]

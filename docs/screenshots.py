@@ -96,7 +96,6 @@ def main() -> None:
             tumour_page = fitted(home, "tumours", *TUMOURS)
             camera.open(tumour_page, DESKTOP)
             camera.take("top")
-            camera.take("tree", TO_TREE)
             camera.take("scores", "document.getElementById('performance').scrollIntoView()")
             camera.open(tumour_page, DESKTOP, theme="dark")
             camera.take("dark", NEXT_ROW, TO_TREE)

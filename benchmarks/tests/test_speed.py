@@ -59,6 +59,14 @@ def test_small_trees() -> None:
     assert [len(seconds) for seconds in times.values()] == [2, 2, 2]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_of_fits() -> None:
+    part = small.measure_memory([small.SizedTable(20_000, 10)])
+    assert [comparison.b.name for comparison in part.comparisons] == ["ObliqueTreeClassifier()", "LCNClassifier()"]
+    assert all(comparison.a.value == 0.8 for comparison in part.comparisons)
+    assert all(0.1 < comparison.b.value < 1_000 for comparison in part.comparisons)  # in megabytes
+
+
 def test_training(data: Data) -> None:
     part, forest = training.measure(data, 3, epochs=2, rounds=2, steps=2, trees=6)
     assert check(part) == ["straightforward form", "random forest of 6"]
@@ -142,8 +150,6 @@ def test_startup() -> None:
     names = ["import treelu", "treelu --help", startup.ESTIMATOR, "in a fresh copy", "treelu predict"]
     part = startup.measure(rounds=1)
     assert check(part) == names
-    lines = part.comparisons[3]
-    assert min(lines.a.value, lines.b.value) > part.comparisons[2].b.value  # they import the estimator, and fit it
 
 
 def test_limits(data: Data) -> None:
@@ -227,7 +233,7 @@ def test_page_has_a_place_for_every_part() -> None:
 def test_command_line_names_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         speed.main(["--only", "training,speed"])
-    assert "'speed' is no part; take some of training, small, predict" in capsys.readouterr().err
+    assert "'speed' is no part; take some of training, small, memory" in capsys.readouterr().err
 
 
 def test_command_line_writes_and_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,15 @@ def test_text_and_dot_show_the_leaves_that_rows_reach(model: Path, type_: Type) 
     assert ObliqueTree.from_json(type_("export", model, "--format", "json", "--leaves", "visited").out) == tree
 
 
+def test_every_term_is_shown_on_request(model: Path, type_: Type) -> None:
+    loaded = load_as_saved(model)
+    every = type_("export", model, "--top", "all")
+    assert every.out.strip() == loaded.trees[0].export_text(scale=loaded.spread, max_leaves=None, top="all").strip()
+    assert " more)" in type_("export", model, "--top", 1).out
+    assert "--top must be a number of terms, or all, got few" in type_("export", model, "--top", "few").err
+    assert "--top is for --format text and dot" in type_("export", model, "--format", "c", "--top", 3).err
+
+
 def test_json_and_onnx_are_exact_for_all_rows(model: Path, tmp_path: Path, type_: Type) -> None:
     loaded = load_as_saved(model)
     X = loaded.encoder.encode(people()).X

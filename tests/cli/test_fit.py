@@ -75,7 +75,7 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
         "fitting scikit-learn's decision tree (CART) and a logistic regression, for comparison",
         f"saving the model in {out}",
         "measuring scores",
-        "writing the report (its queries may take 20 s)",
+        "writing the report (its queries may take 20 s of processor time)",
     ]
     assert "scores on 16 hold-out rows that training did not see (95 % interval)" in typed.out
     for word in (

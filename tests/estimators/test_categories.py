@@ -74,6 +74,14 @@ def test_the_set_that_decides_is_found_and_shown() -> None:
     assert "region in {east, north}? <b>yes</b>" in described.html
 
 
+def test_the_largest_tree_of_one_term_has_sets() -> None:
+    X, y = frame()
+    options = {**QUICK, "selection": "largest", "leaves": "constant", "max_leaf_nodes": 2}
+    tree = ObliqueTreeClassifier(**options, max_terms=1).fit(X, y).tree_
+    assert tree.export_text().startswith("node 0: region in {east, north}  [400 rows]\n")
+    assert ObliqueTreeClassifier(**options, max_terms=2).fit(X, y).tree_.max_terms == 2
+
+
 def test_one_level_of_a_category() -> None:
     X, _ = frame()
     y = (X["colour"] == "green").to_numpy()
@@ -82,13 +90,16 @@ def test_one_level_of_a_category() -> None:
     assert numbers_to_read(tree) == 1 + 2
 
 
-@pytest.mark.parametrize("leaves", ["constant", "linear"])
-def test_the_table_counts_the_numbers_of_the_trees(leaves: str) -> None:
-    """Of folds' trees of one leaf with all terms, or with the splits that the tree of all rows has."""
+def test_the_table_counts_the_numbers_of_the_trees() -> None:
+    """Those of the folds' trees in the median: where all have the same leaves and terms, those of the tree."""
     X, y = frame()
-    model = ObliqueTreeClassifier(**QUICK, leaves=leaves, max_leaf_nodes=2, max_terms=1).fit(X, y)
-    found = [numbers_to_read(tree) for tree in model.path_trees_]
-    assert found == model.path_.numbers.tolist()
+    constant = ObliqueTreeClassifier(**QUICK, leaves="constant", max_leaf_nodes=2, max_terms=1).fit(X, y)
+    assert [numbers_to_read(tree) for tree in constant.path_trees_] == constant.path_.numbers.tolist()
+    path = (model := ObliqueTreeClassifier(**QUICK, leaves="linear", max_leaf_nodes=2).fit(X, y)).path_
+    one_leaf = path[path.leaves == 1]
+    found = [numbers_to_read(model.path_trees_[row]) for row in one_leaf.index]
+    assert found == one_leaf.numbers.tolist()
+    assert 1 + 4 + 1 in found  # age, five regions relative to one of them, the constant
 
 
 @pytest.mark.parametrize("kind", [ObliqueTreeClassifier, ObliqueTreeRegressor])

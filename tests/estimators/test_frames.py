@@ -6,6 +6,8 @@ import datetime
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +35,19 @@ from treelu import (
     StackedClassifier,
     StackedRegressor,
 )
+from treelu.export.program import estimator_program
+from treelu.export.python import to_python
 from treelu.persistence.table_model import TableModel
+from treelu.report.queries import answer_queries, column_asking
 from treelu.tables import TableEncoder
 from treelu.tables.frames import native_frame, read_frame
+from treelu.tree.observed import Observed
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
 N = 120
-FAST: dict[str, Any] = {"depth": 2, "drop_connect": 0.0, "epochs": 2, "random_state": 0}
+FAST: dict[str, Any] = {"depth": 2, "drop_connect": 0.0, "epochs": 12, "random_state": 0}
 SMALL: dict[str, Any] = {"max_leaf_nodes": 3, "teacher": None, "n_updates": 20, "cv": 2, "random_state": 0}
 MODELS = [
     LCNClassifier(**FAST),
@@ -136,18 +142,66 @@ def answers(model: Any, X: Any) -> np.ndarray:
     return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
 
 
-def conforms(model: Any, kind: str) -> None:
-    """One estimator and one kind of frame: fitted alike, predicted alike, read alike after saving."""
+@cache
+def reference(number: int) -> tuple[Any, np.ndarray]:
+    """An estimator fitted to the pandas frame, and its answers."""
+    frame = table()
+    fitted = clone(MODELS[number]).fit(frame, targets(frame, MODELS[number]))
+    return fitted, answers(fitted, frame)
+
+
+def one_row(given: Any) -> Any:
+    """The second row of a frame of any library."""
+    return given.iloc[[1]] if hasattr(given, "iloc") else given.slice(1, 1)
+
+
+def conforms(model: Any, kind: str, folder: Path, *, quick: bool = True) -> None:
+    """One estimator and one kind of frame: fitted, predicted, asked, exported, saved and read as with pandas."""
     frame = table()
     y, given = targets(frame, model), KINDS[kind](frame)
-    expected = answers(clone(model).fit(frame, y), frame)
+    pandas, expected = reference(MODELS.index(model))
     fitted = clone(model).fit(frame if kind == "pandas-reversed" else given, y)  # training depends on the order
     np.testing.assert_array_equal(answers(fitted, given), expected)
     np.testing.assert_array_equal(answers(fitted, frame.iloc[:, ::-1]), expected)
-    assert fitted.score(given, y) == fitted.score(frame, y)
+    np.testing.assert_array_equal(answers(pandas, given), expected)
+    assert fitted.score(given, y) == pandas.score(frame, y)
     np.testing.assert_array_equal(answers(pickle.loads(pickle.dumps(fitted)), given), expected)
+    fitted.save(folder)
+    np.testing.assert_array_equal(answers(treelu.load(folder), given), expected)
+    if model in TREES:
+        for name, answer in asked(fitted, one_row(given), given, quick=quick).items():
+            expected_answer = reference_answers(MODELS.index(model), quick)[name]
+            np.testing.assert_array_equal(answer, expected_answer, err_msg=name)
+    else:
+        with pytest.raises(AttributeError, match=f"counterfactual needs a tree, and {type(model).__name__} is none"):
+            fitted.counterfactual(one_row(given))
+    if type(model).__name__[:3] in ("LCN", "LLN", "Obl", "ELC"):
+        programs = [estimator_program(one) for one in (fitted, pandas)]
+        assert [column.name for column in programs[0].columns] == [column.name for column in programs[1].columns]
+        assert to_python(programs[0]) == to_python(programs[1])
     if hasattr(type(fitted), "feature_importances_") or hasattr(fitted, "feature_importances_"):
         with_importances(fitted)
+
+
+def asked(fitted: Any, row: Any, given: Any, *, quick: bool = False) -> dict[str, Any]:
+    """The answers of a tree to every kind of query about rows of a library; `quick`: but for the slowest."""
+    tree, behind = fitted.tree_, table().iloc[20:22]
+    wanted = {} if hasattr(fitted, "predict_proba") else {"at_least": 2.5}
+    found = {
+        "counterfactual": str(fitted.counterfactual(row, keep=["took"], **wanted)),
+        "verify": str(fitted.verify(rises="age")),
+        "apply": tree.apply(given),
+        "shap_values": tree.shap_values(row, behind).values,
+    }
+    if quick or wanted:
+        return found
+    return found | {"robustness": tree.robustness(row, "l1").distances}
+
+
+@cache
+def reference_answers(number: int, quick: bool) -> dict[str, Any]:
+    frame = table()
+    return asked(reference(number)[0], frame.iloc[[1]], frame, quick=quick)
 
 
 def with_importances(fitted: Any) -> None:
@@ -160,20 +214,29 @@ def with_importances(fitted: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_small_tree_and_every_kind_of_frame(kind: str) -> None:
-    conforms(ObliqueTreeClassifier(**SMALL), kind)
+def test_a_network_and_every_kind_of_frame(kind: str, tmp_path: Path) -> None:
+    conforms(MODELS[0], kind, tmp_path)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_every_estimator_and_a_frame_of_polars(model: Any) -> None:
-    conforms(model, "polars")
+@pytest.mark.parametrize("model", MODELS[1:], ids=lambda model: type(model).__name__)
+def test_every_estimator_and_a_frame_of_polars(model: Any, tmp_path: Path) -> None:
+    conforms(model, "polars", tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_every_estimator_and_every_kind_of_frame(model: Any, kind: str) -> None:
-    conforms(model, kind)
+def test_every_estimator_and_every_kind_of_frame(model: Any, kind: str, tmp_path: Path) -> None:
+    conforms(model, kind, tmp_path, quick=kind not in ("polars", "pyarrow"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_every_estimator_reports_on_a_frame(model: Any) -> None:
+    frame = table()
+    fitted, _ = reference(MODELS.index(model))
+    page = fitted.report(polars(frame), targets(frame, model), questions=False)
+    assert "colour" in page.html
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
@@ -256,6 +319,16 @@ def test_a_counterfactual_is_a_row_of_the_frame() -> None:
         model.counterfactual(frame.iloc[[0]], within={"colour": ["pink"]})
 
 
+def test_a_column_of_integers_beside_missing_values_stays_one() -> None:
+    ages = [*range(20, 80), *[None] * 20]  # their median is 49.5
+    frame = pd.DataFrame({"age": pd.array(ages, dtype="Int64"), "colour": ["red", "blue"] * 40})
+    model = ObliqueTreeClassifier(**SMALL, leaves="constant").fit(frame, frame["age"].fillna(0) > 50)
+    assert model.encoder_.column("age").median == 49.5
+    for place in (1, 10, 45, 59):
+        found = model.counterfactual(frame.iloc[[place]], keep=["colour"])
+        assert float(found.values["age"]).is_integer()
+
+
 def test_properties_speak_of_columns() -> None:
     frame = table()
     model = ObliqueTreeClassifier(**SMALL, monotonic_cst={"age": 1}).fit(frame, targets(frame, ObliqueTreeClassifier()))
@@ -270,6 +343,71 @@ def test_properties_speak_of_columns() -> None:
         assert model.verify(independent=name)
     with pytest.raises(ValueError, match="exactly one of"):
         model.verify(rises="age", falls="age")
+
+
+def dated() -> tuple[pd.DataFrame, ObliqueTreeClassifier]:
+    """A frame whose answers depend on the month and the year of a date, and a tree fitted to it."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 300), "colour": rng.choice(["red", "blue"], 300)})
+    frame["since"] = pd.Timestamp("2019-03-01") + pd.to_timedelta(rng.integers(0, 1800, 300), unit="D")
+    y = (frame["since"].dt.month > 6) ^ (frame["since"].dt.year > 2020)
+    y = np.where(y + frame["age"] / 60 + rng.normal(0, 0.2, 300) > 1.2, "yes", "no")
+    return frame, ObliqueTreeClassifier(**{**SMALL, "max_leaf_nodes": 8, "n_updates": 100}).fit(frame, y)
+
+
+def test_what_refutes_a_property_is_a_row_with_dates_that_exist() -> None:
+    """The features of a date are no free numbers: the rows are predicted as they are shown."""
+    _, model = dated()
+    n_refuted = 0
+    for limit in (0.3, 0.6, 0.9, 0.97):
+        for name, given, sign in (("at_most", limit, 1), ("at_least", 1 - limit, -1)):
+            found = model.verify(**{name: given})
+            if found.values:
+                n_refuted += 1
+                assert (sign * (model.predict_proba(pd.DataFrame(found.values))[:, 1] - given) > 0).all()
+    for names in ("since", "age", ["since", "age"]):
+        found = model.verify(independent=names)
+        if found.values:
+            n_refuted += 1
+            first, second = model.predict(pd.DataFrame(found.values))
+            assert first != second
+    assert n_refuted >= 6
+
+
+def test_what_no_date_has_refutes_nothing() -> None:
+    """A tree whose answer goes up and down with age only in March before February."""
+    frame = pd.DataFrame({"age": np.arange(18.0, 78.0), "since": pd.date_range("2024-01-01", periods=60)})
+    encoder = TableEncoder.of_frame(read_frame(native_frame(frame)), note=lambda text: None)
+    places = {name: place for place, name in enumerate(encoder.feature_names)}
+    age, month, day = (places[name] for name in ("age", "since (month)", "since (days since 1970)"))
+    weights = np.zeros((4, len(places)))
+    weights[[0, 1, 2, 3], [month, day, age, age]] = 1.0
+    x = encoder.features(frame)
+    biases, children = [-1.5, -x[20, day], -30.0, -60.0], [[4, 1], [2, 5], [6, 3], [7, 8]]
+    plain = ObliqueTree(weights, biases, children, [[0], [0], [0], [1], [0]], observed=Observed.of(x))
+    tree = replace(plain, columns=encoder)
+    for verdict in (tree.rises("age"), tree.falls("age"), tree.independent("age"), tree.at_most(0.5)):
+        assert not verdict
+        assert not verdict.decided
+    asking = column_asking(plain, encoder)
+    assert answer_queries(asking, x[:1], x[:20], [age])["properties"] == []
+    assert answer_queries(replace(asking, frame=None), x[:1], x[:20], [age])["properties"] != []
+
+
+def test_a_later_date() -> None:
+    frame, model = dated()
+    for name, sign in (("rises", 1), ("falls", -1)):
+        found = model.verify(**{name: "since"})
+        assert str(found).startswith(f"refuted: the probability of 'yes' never {'falls' if sign > 0 else 'rises'} when")
+        first, second = pd.DataFrame(found.values)["since"]
+        assert first < second
+        first, second = model.predict_proba(pd.DataFrame(found.values))[:, 1]
+        assert sign * (first - second) > 0
+    days = (frame["since"] - frame["since"].min()).dt.days
+    later = ObliqueTreeClassifier(**SMALL, leaves="constant").fit(frame[["since"]], days > 900)
+    used = {later.tree_.feature_names[place] for place in later.tree_.used_features()}
+    assert used <= {"since (year)", "since (days since 1970)"}
+    assert str(later.verify(rises="since")).startswith("proved: the probability of True never falls when since rises")
 
 
 def test_shares_are_of_columns() -> None:
@@ -296,6 +434,7 @@ def test_shares_are_of_columns() -> None:
         np.testing.assert_allclose(shares.values[i], expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_page_of_columns(tmp_path: Path) -> None:
     frame = table()
     model = ObliqueTreeClassifier(**SMALL).fit(frame, targets(frame, ObliqueTreeClassifier()))

@@ -90,7 +90,7 @@ def test_verbose_shows_the_trials_of_the_defaults(capsys):
 
 def test_verbose_shows_what_a_small_tree_compares(capsys):
     X, y = load_iris(return_X_y=True)
-    options = {"max_leaf_nodes": 4, "n_updates": 20, "teacher": None, "cv": 3, "random_state": 0}
+    options = {"max_leaf_nodes": 4, "n_updates": 20, "teacher": None, "leaves": "constant", "cv": 3, "random_state": 0}
     quiet = ObliqueTreeClassifier(**options).fit(X, y)
     assert capsys.readouterr().out == ""
     model = ObliqueTreeClassifier(**options, verbose=True).fit(X, y)

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benchmarks import engines
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
+from treelu.export.program import tree_program
 from treelu.tree.to_read import numbers_to_read
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "teacher": None, "random_state": 0}
@@ -104,12 +107,105 @@ def test_missing_values_and_weights() -> None:
     assert model.score(X, y) > 0.6
 
 
-def test_monotonic_features_have_constant_leaves() -> None:
-    X, y = graded()
-    model = ObliqueTreeClassifier(**QUICK, monotonic_cst=[1, 0, 0, 0, 0]).fit(X, y)
-    assert model.tree_.leaf_weights is None
-    with pytest.raises(ValueError, match="leaves='linear' and monotonic_cst cannot be combined"):
-        ObliqueTreeClassifier(**QUICK, leaves="linear", monotonic_cst=[1, 0, 0, 0, 0]).fit(X, y)
+SIGNS = [1, -1, 0, 1, -1]  # the last two are against the trend of `with_trend`
+
+
+def with_trend(kind: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A linear trend and a step, as values or as the log-odds of the second class."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(500, 5)) * [1, 10, 1, 0.1, 1]
+    z = 1.5 * X[:, 0] - 0.1 * X[:, 1] + 4 * (X[:, 2] > 0.3) - 6 * X[:, 3] + X[:, 4]
+    return X, z + 0.3 * rng.normal(size=500) if kind is ObliqueTreeRegressor else np.sign(z + rng.logistic(size=500))
+
+
+def outputs(model: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The prediction, or the probability of the last class."""
+    return np.asarray(model.predict_proba(X)[:, -1] if hasattr(model, "classes_") else model.predict(X))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaves", ["auto", "linear"])
+@pytest.mark.parametrize("kind", [ObliqueTreeClassifier, ObliqueTreeRegressor])
+def test_linear_leaves_are_monotonic_as_asked(kind: Any, leaves: str) -> None:
+    """Chosen for a trend, proved, and true of random pairs, of every tree on the path."""
+    X, y = with_trend(kind)
+    model = kind(**QUICK, leaves=leaves, selection="best", monotonic_cst=SIGNS).fit(X, y)
+    assert model.tree_.leaf_weights is not None
+    assert model.tree_.n_leaves > 1
+    assert (model.tree_.leaf_weights == model.tree_.leaf_weights[:1]).all()
+    assert model.tree_.leaf_weights[0, 0, 0] > 0 > model.tree_.leaf_weights[0, 0, 1]
+    assert (model.tree_.leaf_weights[:, :, 3:] == 0).all()
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=(10_000, 5)) * X.std(axis=0) * 3
+    for j, sign in enumerate(SIGNS):
+        for tree in model.path_trees_ if sign else ():
+            assert tree.rises(j) if sign > 0 else tree.falls(j)
+            second = first.copy()
+            second[:, j] += sign * rng.exponential(size=len(first)) * X[:, j].std()
+            low, high = (tree.decision_function(rows).reshape(len(rows), -1)[:, -1] for rows in (first, second))
+            assert (low <= high).all()
+        second = first + np.eye(5)[j] * sign
+        assert (outputs(model, first) <= outputs(model, second)).all()
+    free = kind(**QUICK, leaves=leaves).fit(X, y)
+    assert not free.tree_.rises(3)
+
+
+@pytest.mark.parametrize("kind", [ObliqueTreeClassifier, ObliqueTreeRegressor])
+def test_monotonic_linear_leaves_are_saved_and_exported(kind: Any, tmp_path: Path) -> None:
+    X, y = with_trend(kind)
+    model = kind(**QUICK, leaves="linear", selection="best", monotonic_cst=SIGNS).fit(X, y)
+    assert model.tree_.n_leaves > 1
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.tree_ == model.tree_
+    assert list(loaded.monotonic_cst) == SIGNS
+    program = tree_program(model.tree_)
+    for run in (engines.run_sqlite, engines.run_python):
+        answers = run(program, X.tolist()).answers
+        assert len(answers) == len(X)
+        if kind is ObliqueTreeClassifier:
+            assert [row[0] for row in answers] == model.predict(X).tolist()
+        wanted = np.atleast_2d(model.predict_proba(X) if kind is ObliqueTreeClassifier else model.predict(X)[:, None])
+        found = np.array([row[int(program.has_label) :][: wanted.shape[1]] for row in answers], np.float64)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_monotonic_linear_leaves_of_the_largest_tree_and_with_a_given_strength() -> None:
+    X, y = with_trend(ObliqueTreeRegressor)
+    settings = {**QUICK, "linear_leaves": True, "monotonic_cst": SIGNS}
+    saw = 3 * X[:, 0] - 4 * (X[:, 0] > 0.5)  # rises on either side of a step down
+    largest = ObliqueTreeRegressor(**settings, max_terms=1, selection="largest").fit(X, saw).tree_
+    assert largest.leaf_weights is not None
+    assert largest.n_leaves == 4
+    assert largest.rises(0)
+    steps = np.linspace(-3, 3, 2001)[:, None] * np.eye(5)[0]
+    assert (np.diff(largest.predict(steps)) >= 0).all()
+    soft, hard = (ObliqueTreeRegressor(**settings, shrinkage=strength).fit(X, y) for strength in (1.0, 1e4))
+    slopes = [np.abs(model.path_trees_[0].leaf_weights).max() for model in (soft, hard)]
+    assert slopes[1] < slopes[0] / 5
+
+
+@pytest.mark.parametrize("leaves", ["constant", "linear"])
+def test_levels_with_signs_are_features_of_their_own(leaves: str) -> None:
+    """Weights relative to another level would have other signs."""
+    rng = np.random.default_rng(1)
+    level = rng.choice(3, size=400, p=[0.5, 0.3, 0.2])
+    frame = pd.DataFrame(np.eye(3)[level], columns=["hue=a", "hue=b", "hue=c"]).assign(x=rng.normal(size=400))
+    y = np.array([3.0, 2.0, 0.0])[level] + frame["x"] + 0.3 * rng.normal(size=400)
+    settings = {**QUICK, "leaves": leaves, "selection": "best"}
+    tree = ObliqueTreeRegressor(**settings, monotonic_cst={"hue=a": 1, "hue=b": 1}).fit(frame, y).tree_
+    assert tree.used_features().tolist() == [0, 1, 2, 3]
+    rows = rng.uniform(-2, 2, (500, 4))
+    for level in (0, 1):
+        assert (tree.decision_function(rows + np.eye(4)[level]) >= tree.decision_function(rows)).all()
+
+
+def test_the_names_of_classes_do_not_matter_to_monotonic_linear_leaves() -> None:
+    X, y = with_trend(ObliqueTreeClassifier)
+    signs = np.array(SIGNS)
+    one = ObliqueTreeClassifier(**QUICK, leaves="linear", monotonic_cst=signs).fit(X, y)
+    two = ObliqueTreeClassifier(**QUICK, leaves="linear", monotonic_cst=-signs).fit(X, -y)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X)[:, ::-1], rtol=1e-12)
 
 
 def test_linear_leaves_of_the_regressor_by_both_names() -> None:

@@ -168,6 +168,20 @@ def test_notes_speak_of_python() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:X is a lazy frame", "ignore:.*not seen in training")
+@pytest.mark.parametrize("library", ["dask", "duckdb", "polars"])
+def test_lazy_frames_are_collected(library: str) -> None:
+    frame = pd.DataFrame({"x": NUMBERS, "k": np.array(["a", "b", "c"])[PLACES]})
+    if library == "dask":
+        given = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    else:
+        given = pl.from_pandas(frame).lazy() if library == "polars" else duckdb.connect().from_df(frame)
+    model = fitted(frame)
+    np.testing.assert_array_equal(fitted(given).predict_proba(frame), model.predict_proba(frame))
+    with pytest.warns(UserWarning, match="X is a lazy frame, which is collected"):
+        np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(frame))
+
+
 # Missing values that no training row had: exports refuse what predict refuses
 
 
@@ -209,6 +223,19 @@ return tree_predict(numbers, texts, outputs) == -1 && tree_self_test() == 0 ? 0 
         assert subprocess.run([tmp_path / "main"]).returncode == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*which no training row had")
+def test_model_tree_and_programs_fill_what_is_asked_for() -> None:
+    frame, _ = missing_nothing()
+    model = ObliqueTreeClassifier(**SMALL, missing="indicator").fit(frame, ANSWER)
+    new = frame.head(6).copy()
+    new.loc[[0, 3], "kind"], new.loc[[1, 3], "day"] = None, pd.NaT
+    predicted = model.predict(new).tolist()
+    assert model.tree_.predict(new).tolist() == predicted
+    assert exported(model.tree_, new) == predicted
+    assert queried(model.tree_, new.astype({"kind": "string"})) == predicted
+    assert ObliqueTree.from_json(model.tree_.to_json()).predict(new).tolist() == predicted
+
+
 @pytest.mark.parametrize("column", ["kind", "day"])
 def test_onnx_has_no_probability_for_what_predict_refuses(column: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
@@ -235,6 +262,23 @@ def test_words_for_missing_values_are_texts_as_for_predict() -> None:
     assert predicted.tolist() == [0, 0, 1, 1]
     assert exported(model.tree_, new) == predicted.tolist()
     assert queried(model.tree_, new.astype("string")) == predicted.tolist()
+
+
+def test_sqlite_reads_numbers_as_the_frame_writes_them() -> None:
+    import sqlite3
+
+    frame = pd.DataFrame({
+        "weight": pd.Series([f"{place:.1f} kg" for place in PLACES], dtype=object).where(NUMBERS < 1, None),
+        "owner": np.where(NUMBERS > 0, "True", "False"),
+        "price": [f"£{1000 * place:,.2f}" for place in PLACES],
+    })  # fmt: skip
+    model = ObliqueTreeClassifier(**SMALL, leaves="linear").fit(frame, ANSWER)
+    assert [column.kind for column in model.encoder_.columns] == ["number"] * 3
+    with sqlite3.connect(":memory:") as database:
+        frame.to_sql("shown", database, index=False)
+        answers = database.execute(model.tree_.to_sql(dialect="sqlite", table="shown", keep=["owner"])).fetchall()
+    assert [bool(row[1]) for row in answers] == model.predict(frame).tolist()
+    assert all(row[1] is not None for row in answers)
 
 
 def test_a_missing_number_of_a_linear_leaf_has_no_answer(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def test_typed_columns_have_a_short_query_with_the_same_answers() -> None:
     frame.to_sql("data", connection, index=False, dtype={"Betrag": "REAL", "Alter": "REAL", "ohne Belang": "REAL"})
     strict, typed = (to_sql(program, dialect="sqlite", typed=typed) for typed in (False, True))
     assert len(typed) < len(strict)
+    assert typed.count("4611686018427387904") < strict.count("4611686018427387904")
     assert "GLOB" not in typed
     for query in (strict, typed):
         assert [row[0] for row in connection.execute(query)] == model.predict(frame).tolist()
@@ -70,6 +71,18 @@ def test_the_python_export_reads_the_file_of_its_training(
     script.write_text(to_python(table_program(model)))
     done = subprocess.run([sys.executable, "-I", script, data], capture_output=True, text=True, check=True)
     predicted = [row["prediction"] for row in csv.DictReader(io.StringIO(done.stdout))]
+    assert predicted == model.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
+
+
+def test_the_python_export_skips_titles_above_the_names(tmp_path: Path) -> None:
+    data, script = tmp_path / "kredite.csv", tmp_path / "model.py"
+    data.write_text("Kredite 2020,,,\n,,,\n" + loans().to_csv(index=False), encoding="utf-8")
+    frame = read_table(str(data))
+    model = fitted(frame)
+    script.write_text(to_python(table_program(model)))
+    done = subprocess.run([sys.executable, "-I", script, data], capture_output=True, text=True, check=True)
+    predicted = [row["prediction"] for row in csv.DictReader(io.StringIO(done.stdout))]
+    assert len(predicted) == len(frame) == 200
     assert predicted == model.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
 
 

@@ -2,7 +2,8 @@
 
 The trees predict a value, two classes by one score or by softmax, or three classes by softmax. Some rise with a few
 features by construction (splits and slopes of one sign, and steps up from leaf to leaf that outweigh the others), some
-are random, some are those of fitted LLN networks. What is not supported has to be refused in so many words.
+are random, some are those of fitted LLN networks, some are small trees, with monotonic features and without. What is
+not supported has to be refused in so many words.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 
 from tests.fuzz.cases import Tally, run_cases
 from tests.tree.trees import random_tree
-from treelu import LLNClassifier, LLNRegressor
+from treelu import LLNClassifier, LLNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import dense
 
@@ -29,10 +30,12 @@ KINDS = ("value", "logistic", "softmax2", "softmax3")
 Drawn = Counter[str]
 
 
-def some_tree(rng: np.random.Generator) -> ObliqueTree:
-    """A tree with linear leaves."""
-    if rng.random() < 0.15:
-        return fitted(int(rng.integers(3)), int(rng.integers(4)))
+def some_tree(rng: np.random.Generator) -> tuple[str, ObliqueTree]:
+    """A tree with linear leaves, and where it comes from."""
+    if rng.random() < 0.3:
+        n_classes, seed = int(rng.integers(3)), int(rng.integers(40))
+        source = "network" if seed < 4 else "monotonic" if is_monotonic(n_classes, seed) else "small tree"
+        return source, fitted(n_classes, seed)
     kind, d = str(rng.choice(KINDS)), int(rng.integers(1, 5))
     base = random_tree(rng, int(rng.integers(0, 5)), d, "identity")
     n_outputs = {"softmax2": 2, "softmax3": 3}.get(kind, 1)
@@ -49,7 +52,8 @@ def some_tree(rng: np.random.Generator) -> ObliqueTree:
     weights[:, unused], slopes[:, :, unused] = 0.0, 0.0
     link = "identity" if kind == "value" else kind.rstrip("23")
     classes = None if kind == "value" else np.array(["a", "b", "c"][: max(2, n_outputs)])
-    return replace(base, weights=weights, values=steps, leaf_weights=slopes, link=link, classes=classes)
+    tree = replace(base, weights=weights, values=steps, leaf_weights=slopes, link=link, classes=classes)
+    return "random", tree
 
 
 def places_in_order(tree: ObliqueTree) -> np.ndarray:
@@ -66,14 +70,24 @@ def places_in_order(tree: ObliqueTree) -> np.ndarray:
 
 @cache
 def fitted(n_classes: int, seed: int) -> ObliqueTree:
-    """The tree of an LLN network: a value, two or three classes."""
+    """The tree of an LLN network or, for seeds above 3, a small tree: a value, two or three classes."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(LOW, HIGH, (200, 3))
     z = X[:, 0] + 0.3 * np.maximum(X[:, 1], 0)
-    if n_classes == 0:
-        return LLNRegressor(depth=2, epochs=5, random_state=seed).fit(X, z).tree_
-    y = np.digitize(z, np.quantile(z, [0.5] if n_classes == 1 else [0.3, 0.7]))
-    return LLNClassifier(depth=2, epochs=5, random_state=seed).fit(X, y).tree_
+    y = z if n_classes == 0 else np.digitize(z, np.quantile(z, [0.5] if n_classes == 1 else [0.3, 0.7]))
+    if seed < 4:
+        network = (LLNClassifier if n_classes else LLNRegressor)(depth=2, epochs=5, random_state=seed)
+        return network.fit(X, y).tree_
+    y = z + (X[:, 1] > 1) + rng.normal(size=200) if n_classes == 0 else np.where(rng.random(200) < 0.1, y[::-1], y)
+    signs = [1, 0, -1] if is_monotonic(n_classes, seed) else None
+    small = ObliqueTreeClassifier if n_classes else ObliqueTreeRegressor
+    limits: dict[str, Any] = {"max_leaf_nodes": 4, "n_updates": 60, "teacher": None, "selection": "largest"}
+    return small(leaves="linear", monotonic_cst=signs, random_state=seed, **limits).fit(X, y).tree_
+
+
+def is_monotonic(n_classes: int, seed: int) -> bool:
+    """Whether a fitted tree is asked to rise with the first feature and to fall with the last."""
+    return n_classes < 2 and seed > 3 and seed % 2 == 1
 
 
 def score_form(tree: ObliqueTree) -> tuple[np.ndarray, np.ndarray]:
@@ -193,11 +207,12 @@ def fuzz(seed: int, count: int, only: int | None = None) -> Tally:
 
     def case(rng: random.Random) -> str:
         numbers = np.random.default_rng(rng.randrange(2**32))
-        tree, before = some_tree(numbers), drawn["pairs"]
+        (source, tree), before = some_tree(numbers), drawn["pairs"]
         for j in range(tree.n_features):
             check_feature(tree, j, numbers, drawn)
         if not tree.is_classifier or len(tree.classes) == 2:
             check_range(tree, numbers, drawn)
+        drawn[f"pairs of {source}"] += drawn["pairs"] - before
         return "proved" if drawn["pairs"] > before else "nothing proved"
 
     tally = run_cases(case, seed, count, only)

@@ -4,12 +4,15 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 import treelu
 from tests.persistence.models import CLASSES, ROWS, SCORE, SMALL, every_model, outputs
-from treelu import LCNClassifier, LCNRegressor
+from treelu import LCNClassifier, LCNRegressor, ObliqueTreeClassifier
+from treelu.estimators._path_trees import KnownTrees
 from treelu.persistence import dumps, loads
 from treelu.tree import ObliqueTree
 
@@ -141,3 +144,17 @@ def test_save_methods_and_lazy_load(models: dict[str, Any], tmp_path: Any) -> No
     for name in ("lcn_words", "tao", "tree"):
         models[name].save(tmp_path / name)
         assert type(treelu.load(tmp_path / name)) is type(models[name])
+
+
+def test_a_path_with_some_of_its_trees() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = ObliqueTreeClassifier(max_leaf_nodes=4, teacher=None, random_state=0).fit(X, y)
+    chosen = int(model.path_.chosen.argmax())
+    model.path_trees_ = KnownTrees(len(model.path_), {chosen: model.tree_})
+    loaded = loads(*dumps(model))
+    pd.testing.assert_frame_equal(loaded.path_, model.path_)
+    assert loaded.path_trees_[chosen] is loaded.tree_
+    assert loaded.tree_ == model.tree_
+    assert len(loaded.path_trees_) == len(model.path_) > 1
+    with pytest.raises(AttributeError, match="was not trained; `treelu fit` trains the chosen one"):
+        loaded.path_trees_[0 if chosen else 1]

@@ -18,6 +18,7 @@ from treelu.cli import main
 from treelu.persistence import load_as_saved
 from treelu.report import fit_cart, fit_yardsticks, render, summarize
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 pytestmark = pytest.mark.slow
 
@@ -488,7 +489,7 @@ def test_reports_of_every_task_from_the_command_line(browser, tmp_path, target, 
         if _all(page, ".card"):
             _all(page, "#row-select option")[1].click()
             assert _lit_nodes(page)
-            assert "<img src=x onerror=alert(2)>" in _one(page, "#features").text
+            assert "<img src=x on…or=alert(2)>" in _one(page, "#features").text
     if len(pages) > 1:
         page = _open(browser, tmp_path / "m" / "report.html")
         page.find_element("link text", HOSTILE).click()
@@ -778,7 +779,7 @@ def test_models_beside_are_named_and_the_better_one_is_said(browser, tmp_path_fa
     assert any("A logistic regression ranks these rows better: AUC" in line for line in summary["verdicts"])
     assert "Small CART has at most as many leaves as the stump." in _one(browser, "#scores-about").text
     _all(browser, "#models button")[-1].click()
-    assert "log-odds = " in _one(browser, "#panel").text  # the logistic regression is one leaf with a formula
+    assert "log-odds of 1 = " in _one(browser, "#panel").text  # the logistic regression is one leaf with a formula
     assert _console(browser) == []
 
 
@@ -857,3 +858,25 @@ def test_two_thousand_leaves_and_hostile_names_stay_usable(browser, tmp_path_fac
     assert len(_shown_nodes(page)) > 500
     assert page.execute_script("return document.scripts.length") == 2
     assert _console(page) == []
+
+
+def test_a_set_of_levels_is_read_as_one(browser, tmp_path):
+    names = ["colour=red", "colour=blue", "colour=green", "age"]
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.eye(3)[rng.integers(0, 3, 80)], rng.integers(18, 80, 80)])
+    tree = ObliqueTree(
+        [[1.0, 0, 1, 0], [0, 0, 0, 1]], [-0.5, -40], [[1, 2], [3, 4]], [[0.0, 1], [1, 0], [0, 1]],
+        feature_names=names, link="probability", classes=["no", "yes"], observed=Observed.of(X),
+    )  # fmt: skip
+    summary = summarize(tree, X=X, y=tree.predict(X))
+    path = tmp_path / "report.html"
+    path.write_text(render(summary), encoding="utf-8")
+    open_report(browser, path)
+    card = _one(browser, ".card[data-node='0']")
+    assert card.text.splitlines()[:2] == ["colour", "in {red, green}"]
+    card.click()
+    panel = _one(browser, ".panel-title").find_element("xpath", "./ancestor::header/..").text
+    assert "colour in {red, green}" in panel
+    assert "1 term" in panel
+    assert "Weights" not in panel
+    assert _console(browser) == []

@@ -48,7 +48,7 @@ def test_answers_about_rows_and_the_tree():
     assert first["margin"] == pytest.approx(2 / np.sqrt(1.25))
     assert first["exact"]
     assert sum(share["share"] for share in first["shares"]) + first["base"] == pytest.approx(
-        loan_tree().predict_proba(ROWS[:1])[0, 0]
+        loan_tree().predict_proba(ROWS[:1])[0, 1]  # of the positive class, whatever is predicted
     )
     assert [one["words"] for one in answers["properties"]] == [
         "proved: the probability of yes never falls when income rises",
@@ -246,7 +246,7 @@ def test_the_page_in_a_browser(tmp_path):
             "the answer stays the same as long as they are off by less than 1.79 standard deviations in all."
             in section.text
         )
-        base, label = summary["questions"]["rows"][0]["base"], "no"
+        base, label = summary["questions"]["rows"][0]["base"], "yes"
         assert f"The tree gives “{label}” a probability of {100 * base:.0f} % on average." in section.text
         assert " points" in section.text
         page.execute_script("const s = arguments[0]; s.value = '1'; s.dispatchEvent(new Event('change'));",
@@ -270,7 +270,7 @@ def test_the_page_in_a_browser(tmp_path):
         (tmp_path / "slow.html").write_text(render(summary), encoding="utf-8")
         open_report(page, tmp_path / "slow.html")
         section = page.find_element("id", "questions")
-        assert "5 answers are not computed: all together may take 20 s." in section.text
+        assert "5 answers are not computed: all together may take 20 s of processor time." in section.text
         assert "This row would be 2 instead of 1 if income were 3 instead of 1." in section.text
         assert "How far its values may be off without another answer is not computed." in section.text
         assert "What each column adds to the prediction is not computed." in section.text

@@ -14,6 +14,7 @@ from tests.report.trees import complete_tree, rows_for
 from treelu.report import fit_cart, summarize
 from treelu.report.nodes import bin_edges
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 
 @pytest.fixture(scope="module")
@@ -322,3 +323,15 @@ def test_mistakes_are_named(tree, arguments, message):
     arguments = {"tree": tree} | arguments
     with pytest.raises((ValueError, TypeError), match=message):
         summarize(arguments.pop("tree"), **arguments)
+
+
+def test_splits_by_sets_have_words_and_no_histogram():
+    X = np.column_stack([np.eye(3)[np.arange(30) % 3], np.arange(30)])
+    tree = ObliqueTree(
+        [[-1.0, 0, -1, 0], [0, 0, 0, 1]], [0.5, -9], [[1, 2], [3, 4]], [[0.0], [1], [2]],
+        feature_names=["colour=red", "colour=blue", "colour=green", "age"], observed=Observed.of(X),
+    )  # fmt: skip
+    described = summarize(tree, X=X, y=tree.predict(X))["models"][0]["tree"]
+    assert described["sets"] == {"0": ["colour", "not in {red, green}"]}
+    assert [bins is None for bins in described["histograms"]] == [True, False]
+    assert summarize(complete_tree(3, 5), X=rows_for(complete_tree(3, 5), 30)[0])["models"][0]["tree"]["sets"] == {}

@@ -132,11 +132,17 @@ def test_verdicts_say_who_does_better_and_whether_it_may_be_chance() -> None:
     perhaps = entry("CART", -0.08, 0.02, auc=0.75, log_loss=0.40, accuracy=0.83)
     worse = entry("small CART", 0.02, 0.08, auc=0.7, log_loss=0.5, accuracy=0.7)
     assert verdicts({"models": [own, better, perhaps, worse]}) == [
-        "A logistic regression ranks these rows better: AUC 0.82 : 0.77.",
+        "A logistic regression ranks these rows better: AUC 0.82 : 0.77; it predicts more of these rows right: 80.1% : "
+        "80.0%.",
         "CART predicts more of these rows right: 83% : 80% (the difference may be chance).",
     ]
-    assert verdicts({"models": [own, worse]}) == ["A CART as small as this tree does not predict these rows better."]
-    assert verdicts({"models": [own, worse, worse]}) == ["None of the models beside it predicts these rows better."]
+    alone = "A CART as small as this tree has no better AUC, log-loss or accuracy."
+    assert verdicts({"models": [own, worse]}) == [alone]
+    none = "None of the models beside it has a better AUC, log-loss or accuracy."
+    assert verdicts({"models": [own, worse, worse]}) == [none]
+    slightly = entry("logistic regression", -0.01, 0.01, auc=0.7712, log_loss=0.4, accuracy=0.8004)  # 80.0 %
+    ahead = "A logistic regression ranks these rows better: AUC 0.771 : 0.770 (the difference may be chance)."
+    assert verdicts({"models": [own, worse, slightly]}) == [ahead]
     assert verdicts({"models": [own]}) == []
 
 

@@ -187,3 +187,12 @@ def test_the_command_line_names_suspects_and_takes_missing(tmp_path: Path, type_
     with (tmp_path / "t.csv").open("a") as file:
         file.write("4711,Summe,60,\n")
     assert "warning: the last row has 'Summe' in column 'name'; remove it if it is no row of its own" in type_(*fit).err
+
+
+def test_a_column_that_numbers_groups_is_named() -> None:
+    person, year = np.repeat(np.arange(100, 130), 4), np.tile(np.arange(1980, 1984), 30)
+    (warning,) = warnings_of(pd.DataFrame({"person_id": person, "year": year}))
+    assert "'person_id' has 30 different integers" in warning
+    assert "--groups person_id holds out the rows of one together" in warning
+    assert warnings_of(pd.DataFrame({"person_id": RNG.permutation(person), "year": year})) == []
+    assert warnings_of(pd.DataFrame({"wage": person, "year": year})) == []

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from experiments.baselines import HHCARTClassifier
+from treelu import LCNClassifier, ObliqueTreeClassifier
 from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder
 from treelu.tables.unseen import UnseenValues, nearest_category
@@ -148,3 +151,19 @@ def test_python_warns_once_a_call_and_only_of_columns_that_the_tree_uses() -> No
         warnings.simplefilter("error")
         model.predict(frame)
         model.predict_table(new, unseen=UnseenValues())
+
+
+@pytest.mark.parametrize(
+    "estimator", [ObliqueTreeClassifier(teacher=None, max_leaf_nodes=2), LCNClassifier(depth=1, epochs=2)]
+)
+def test_a_frame_of_numbers_alone_is_warned_about_too(estimator: Any) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 66, 60).astype(float), "debt": rng.random(60)})
+    model = clone(estimator).fit(frame, frame["age"] > 40)
+    new = frame.head(4).copy()
+    new.loc[2, "age"] = 650
+    with pytest.warns(UserWarning, match=r"column 'age': 1 value far outside the .* \(650\), in row 3"):
+        model.predict(new)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)

@@ -99,6 +99,20 @@ def test_what_has_no_range_says_none():
         leaf_formulas(random_tree(rng, 1, 2, "identity"), 0)
 
 
+def test_log_odds_are_those_of_the_class_named_like_a_yes():
+    rng = np.random.default_rng(3)
+    for kind in ("logistic", "softmax2"):
+        tree = replace(linear_tree(rng, kind), classes=np.array(["ja", "nein"]))
+        x = rng.normal(size=tree.n_features)
+        leaf = int(tree.apply(x[None])[0]) - tree.n_splits
+        (formula,) = leaf_formulas(tree, leaf)
+        ends = prediction_ranges(tree, (x, x))[leaf]
+        probability = tree.predict_proba(x[None])[0, 0]
+        assert formula.label == "ja"
+        assert 1 / (1 + np.exp(-formula.weights @ x - formula.constant)) == pytest.approx(probability)
+        assert ends == pytest.approx((probability, probability))
+
+
 def test_text_and_picture_show_formula_and_range(monkeypatch):
     tree = ObliqueTree(
         [[1.0, 0.0]], [-1.0], [[1, 2]], [[0.0], [-5.0]], leaf_weights=[[[2.0, 0.5]], [[-1.0, 0.0]]],

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from tests.tree.trees import KINDS, random_tree
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 from treelu.view import plot_tree
 
 
@@ -118,6 +119,18 @@ def test_hostile_names_stay_in_their_boxes():
 def test_every_kind_of_leaf(kind):
     ax = plot_tree(random_tree(np.random.default_rng(1), 6, 4, kind))
     assert len(boxes(ax)) == 13
+    check_text_stays_in_boxes(ax)
+
+
+def test_long_ranges_leave_the_rows_of_a_leaf_readable():
+    tree = ObliqueTree(
+        [[1.0]], [0.0], [[1, 2]], [[10.0], [-10.0]], leaf_weights=[[[20.0]], [[20.0]]], link="logistic",
+        classes=["no", "yes"], n_samples=[4_000_000, 1_500_000, 2_500_000],
+        observed=Observed.of([[-1.0], [0.5], [1.0]]),
+    )  # fmt: skip
+    ax = plot_tree(tree)
+    assert sum(text.endswith(" to above 0.999") for text in words(ax)) == 2
+    assert {"1,500,000 rows", "2,500,000 rows"} <= set(words(ax))
     check_text_stays_in_boxes(ax)
 
 

@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tests.tree.trees import trees
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 
 @given(tree=trees())
@@ -155,3 +156,29 @@ def test_of_a_tree_with_unvisited_leaves_the_note_points_to_those_with_rows():
     assert repr(complete_tree(9)).startswith("ObliqueTree(512 leaves, depth 9")
     assert (tree.n_visited_leaves, complete_tree(1).n_visited_leaves) == (2, None)
     assert repr(tree.prune([[1.0], [-1.0]], unvisited=True)).startswith("ObliqueTree(2 leaves, depth 1")
+
+
+def test_leaves_with_the_same_terms_refer_to_the_first() -> None:
+    weights = [[[2.0, -1.0]], [[2.0, -1.0]], [[2.0, 1.0]]]
+    tree = ObliqueTree([[1.0, 0], [0, 1.0]], [0, 0], [[1, 2], [3, 4]], [[0.0], [-5.0], [7.0]], leaf_weights=weights)
+    assert tree.export_text().splitlines() == [
+        "node 0: x0 >= 0",
+        "├─ no:  node 1: x1 >= 0",
+        "│       ├─ no:  leaf 3: value 2·x0 - x1 - 5",
+        "│       └─ yes: leaf 4: value 2·x0 + x1 + 7",
+        "└─ yes: leaf 2: value (terms of leaf 3)",
+    ]
+
+
+def test_every_category_of_a_long_group() -> None:
+    names = [*(f"colour={letter}" for letter in "abcdefgh"), "age"]
+    observed = Observed.of(np.c_[np.eye(8), np.arange(8) + 0.5])
+    weights = np.r_[np.arange(1.0, 9), 0.5][None]
+    tree = ObliqueTree(weights, [-4.5], [[1, 2]], [[0], [1]], feature_names=names, observed=observed)
+    assert "c +3, 2 more)" in tree.export_text()
+    for text in (tree.export_text(top="all"), tree.export_graphviz(top="all")):
+        assert "c +3, b +2, a +1)" in text
+    shown = [text.get_text().strip() for text in tree.plot(top="all").texts]
+    assert {"a", "b", "c"} <= set(shown)
+    assert "2 more" not in shown
+    assert "2 more" in [text.get_text().strip() for text in tree.plot().texts]

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.columns import ColumnChange, short_numbers
+from treelu.cli.columns import short_numbers
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
 from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_model, shown
 from treelu.cli.options import AskOptions
 from treelu.tables import read_table
 from treelu.tree.names import plain, shown_name
+from treelu.tree.queries.columns import ColumnChange
 from treelu.tree.queries.goal import read_goal
 from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.words import number

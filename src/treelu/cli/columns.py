@@ -7,7 +7,6 @@ missing values, dates and molecules stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,54 +17,15 @@ from treelu.tables.encoder import TableEncoder
 from treelu.tables.layout import check_columns_named, split_names
 from treelu.tables.numbers import CURRENCIES, NumberFormat
 from treelu.tables.paths import TableError
-from treelu.tree.names import shown_name
-from treelu.tree.observed import Observed
-from treelu.tree.queries.words import number
+from treelu.tree.queries.columns import ColumnFeatures, Ranges
 
 
-@dataclass(frozen=True)
-class ColumnChange:
-    """One column of a row before and after: numbers, or texts."""
-
-    column: str
-    before: float | str
-    after: float | str
-
-    def __str__(self) -> str:
-        column = shown_name(self.column)
-        if isinstance(self.before, str) or isinstance(self.after, str):
-            return f"{column} were {_cell(self.after)} instead of {_cell(self.before)}"
-        by = self.after - self.before
-        how = "higher" if by > 0 else "lower"
-        return f"{column} were {number(abs(by))} {how} ({number(self.after)} instead of {number(self.before)})"
-
-
-def _cell(value: float | str) -> str:
-    return shown_name(value) if isinstance(value, str) else number(value)
-
-
-class ColumnQueries:
-    """The columns of an encoder as features of a tree."""
+class ColumnQueries(ColumnFeatures):
+    """The columns of an encoder as features of a tree, as options of the command line name them."""
 
     def __init__(self, encoder: TableEncoder) -> None:
-        self.columns = {column.name: column for column in encoder.columns}
+        super().__init__(encoder)
         self.left_out = dict(encoder.left_out)
-        self.numbers = {name: column for name, column in self.columns.items() if isinstance(column, NumberColumn)}
-        self.texts = {name: column for name, column in self.columns.items() if isinstance(column, TextColumn)}
-        self.dates = {name: column for name, column in self.columns.items() if isinstance(column, DateColumn)}
-        self.places = {name: list(places) for name, places in encoder.places.items()}
-
-    def observed(self, seen: Observed | None) -> Observed | None:
-        """What the training rows held, with what only the columns know: integers beside medians, and categories."""
-        if seen is None:
-            return None
-        integers = seen.integers.copy()
-        for name, column in self.numbers.items():
-            integers[self.places[name][0]] |= column.integers
-        groups = [tuple(self.places[name]) for name in self.texts if len(self.places[name]) > 1]
-        ours = {place for places in self.places.values() if len(places) > 1 for place in places}
-        groups += [group for group in seen.groups if not ours & set(group)]
-        return replace(seen, integers=integers, groups=tuple(groups))
 
     def named(self, columns: Sequence[str], option: str) -> list[str]:
         """Columns that were typed one by one or with commas between them."""
@@ -105,20 +65,17 @@ class ColumnQueries:
         anywhere: bool = False,
     ) -> dict[str, Any]:
         """Arguments of :meth:`ObliqueTree.counterfactual` from columns as they are typed."""
-        groups = [self.places[name] for name in self.texts if len(self.places[name]) > 1]
-        single = [self.places[name][0] for name in self.texts if len(self.places[name]) == 1]
-        single += [self.places[name][0] for name, column in self.numbers.items() if column.binary]
-        bounds: dict[int, tuple[float | None, float | None]] = dict.fromkeys(single, (0.0, 1.0))
+        bounds: Ranges = dict.fromkeys(self.truths, (0.0, 1.0))
         for text in within:
             bounds |= self._range(text)
         return {
             "limits": "anywhere" if anywhere else "observed",
-            "keep": [*self.features(keep, "--keep"), *self.still()],
+            "keep": [*self.features(keep, "--keep"), *self.still],
             "bounds": bounds,
             "rise": list(self.number_columns(rise, "--rise").values()),
             "fall": list(self.number_columns(fall, "--fall").values()),
-            "whole": [*self.number_columns(whole, "--whole").values(), *single],
-            "groups": groups,
+            "whole": [*self.number_columns(whole, "--whole").values(), *self.truths],
+            "groups": self.groups,
         }
 
     def everywhere(
@@ -126,24 +83,10 @@ class ColumnQueries:
     ) -> dict[str, Any]:
         """Arguments of properties: all rows without missing numbers."""
         options = self.options(within=within, whole=whole, anywhere=anywhere)
-        marks = dict.fromkeys(self.marks(), (0.0, 0.0))
+        marks = dict.fromkeys(self.marks, (0.0, 0.0))
         return {"bounds": marks | options["bounds"]} | {name: options[name] for name in ("limits", "whole", "groups")}
 
-    def marks(self) -> list[int]:
-        """The features that mark missing numbers and dates."""
-        return [self.places[name][-1] for name, column in self.columns.items() if column.indicator]
-
-    def still(self) -> list[int]:
-        """The features that stay as they are: marks of missing values, dates and molecules."""
-        others = [places for name, places in self.places.items() if name not in self.numbers and name not in self.texts]
-        return sorted({*(place for places in others for place in places), *self.marks()})
-
-    def missing(self, row: np.ndarray) -> list[int]:
-        """The numbers of a row that are missing in the table: they stay what they were replaced by."""
-        marked = {place for place in self.marks() if row[place] == 1}
-        return [places[0] for name, places in self.places.items() if name in self.numbers and places[-1] in marked]
-
-    def _range(self, text: str) -> dict[int, tuple[float | None, float | None]]:
+    def _range(self, text: str) -> Ranges:
         """``age=18..100``, ``age=18..`` or ``job=clerk|student`` as ranges of features."""
         name, equals, ends = text.partition("=")
         if not equals:
@@ -152,13 +95,10 @@ class ColumnQueries:
         check_columns_named([name], list(self.columns), option="--within")
         places = self.places[name]
         if name in self.texts:
-            wanted, given = ends.split("|"), self.texts[name].answers
-            unknown = [one for one in wanted if one not in given]
-            if unknown:
-                raise TableError(
-                    f"--within {text}: {name} has no {unknown[0]!r}; it has {', '.join(map(shown_name, given[:8]))}"
-                )
-            return {place: (0.0, 0.0) for place, one in zip(places, given, strict=True) if one not in wanted}
+            try:
+                return self.permitted(name, ends.split("|"), f"--within {text}")
+            except ValueError as error:
+                raise TableError(str(error)) from None
         if name not in self.numbers:
             raise TableError(f"--within {text}: ranges are for columns of numbers and of texts")
         low, dots, high = ends.partition("..")
@@ -171,17 +111,6 @@ class ColumnQueries:
         if pair[0] is not None and pair[1] is not None and pair[0] > pair[1]:
             raise TableError(f"--within {text}: the range is empty; give the smaller number first")
         return {places[0]: pair}
-
-    def changes(self, before: Any, after: Any) -> list[ColumnChange]:
-        """The columns in which two rows of features differ."""
-        before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
-        changed = [name for name, places in self.places.items() if (before[places] != after[places]).any()]
-        return [ColumnChange(name, self._value(name, before), self._value(name, after)) for name in changed]
-
-    def values(self, row: Any) -> dict[str, float | str]:
-        """A row of features as values of columns; molecules and dates are left out."""
-        row = np.asarray(row, dtype=float)
-        return {name: self._value(name, row) for name in self.columns if name in self.numbers or name in self.texts}
 
     def cells(self, row: Any) -> dict[str, str]:
         """A row of features as cells of a file that `treelu predict` reads, without molecules.
@@ -197,37 +126,28 @@ class ColumnQueries:
             elif isinstance(column, NumberColumn):
                 found[name] = written_number(float(row[places[0]]), column.style)
             elif isinstance(column, TextColumn):
-                value = self._value(name, row)
+                value = self.value(name, row)
                 found[name] = "" if value == MISSING else str(value)
             elif isinstance(column, DateColumn):
                 found[name] = written_date(row[places], column)
         return found
 
-    def _value(self, name: str, row: np.ndarray) -> float | str:
-        places = self.places[name]
-        if name in self.texts:
-            chosen = np.flatnonzero(row[places] == 1)
-            return self.texts[name].answers[int(chosen[0])] if len(chosen) else "(unknown)"
-        if name in self.numbers and self.columns[name].indicator and row[places[1]] == 1:
-            return MISSING
-        return float(row[places[0]])
-
 
 def short_numbers(
     before: np.ndarray, after: np.ndarray, whole: Iterable[int], holds: Callable[[np.ndarray], bool]
 ) -> np.ndarray:
-    """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer."""
+    """A row with fewer digits in each number that changed, a little beyond the nearest one, if that has the answer."""
     moved = np.setdiff1d(np.flatnonzero(before != after), list(whole)).astype(int)
-    if not len(moved):
-        return after
-    size, outward = np.abs(after[moved] - before[moved]), np.sign(after[moved] - before[moved])
-    for digits in range(3, 9):
-        step = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-300))) - digits + 1)
-        rounded = np.round(np.ceil(outward * after[moved] / step - 1e-9) * step * outward, 12)
-        row = after.copy()
-        row[moved] = rounded
-        if (np.abs(rounded - after[moved]) <= 0.02 * size).all() and holds(row):
-            return row
+    for place in moved.tolist():
+        change = after[place] - before[place]
+        for digits in range(3, 9):
+            step = 10.0 ** (np.floor(np.log10(max(abs(change), 1e-300))) - digits + 1)
+            outward = np.ceil(np.sign(change) * after[place] / step - 1e-9) * step * np.sign(change)
+            row = after.copy()
+            row[place] = np.round(outward, 12)
+            if abs(row[place] - after[place]) <= 0.02 * abs(change) and holds(row):
+                after = row
+                break
     return after
 
 

@@ -26,6 +26,7 @@ from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
 from treelu.tables.paths import find_files
 from treelu.tree import ObliqueTree
+from treelu.view.labels import Top
 
 PROGRAMS = ("sql", "c", "js", "python", "onnx")
 
@@ -45,7 +46,7 @@ def export_tree(options: ExportOptions) -> None:
 
 def _exported(model: Any, name: str, options: ExportOptions) -> str | bytes:
     """A saved model, which may come from Python too, in the format asked for."""
-    form, is_table = options.format, isinstance(model, TableModel)
+    form, is_table, top = options.format, isinstance(model, TableModel), _top(options)
     if is_table and form == "html" and options.leaves is None:
         return render(summarize_target(model, None, target_of(model, options.label), title=name))
     if form in PROGRAMS:
@@ -56,10 +57,22 @@ def _exported(model: Any, name: str, options: ExportOptions) -> str | bytes:
     if form == "json":
         return tree.to_json()
     if form == "text" and is_table:
-        return tree_text(model, tree)
+        return tree_text(model, tree, top)
     export = tree.export_text if form == "text" else tree.export_graphviz
     spread = model.spread if is_table else getattr(model, "spread_", None)
-    return export(scale=spread, max_leaves=None)  # --leaves says which
+    return export(scale=spread, max_leaves=None, top=top)  # --leaves says which
+
+
+def _top(options: ExportOptions) -> Top:
+    """How many terms of a formula are shown."""
+    given = options.top
+    if given is not None and options.format not in ("text", "dot"):
+        raise InputError(f"--top is for --format text and dot; leave it out of --format {options.format}")
+    if given is None or given == "all":
+        return None if given is None else "all"
+    if not given.isdecimal() or int(given) < 1:
+        raise InputError(f"--top must be a number of terms, or all, got {given}")
+    return int(given)
 
 
 def write_report(options: ReportOptions) -> None:

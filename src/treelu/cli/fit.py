@@ -107,7 +107,7 @@ def _report(fitted: Fitted, files: dict[str, bytes], options: FitOptions) -> Non
             fitted.summaries = summarize_model(
                 model, rows, title=Path(options.data).name, seed=options.seed, predictions=fitted.predictions
             )
-        with step(f"writing the report (its queries may take {SECONDS:g} s)", options.quiet):
+        with step(f"writing the report (its queries may take {SECONDS:g} s of processor time)", options.quiet):
             add_queries(model, rows, fitted.summaries)
             check_not_interrupted()
             files = files | pages(fitted.summaries)

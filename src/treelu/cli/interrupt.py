@@ -59,7 +59,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTimeError` within the block after some seconds, where the system has a clock for that."""
+    """Raise `OutOfTimeError` within the block after some processor seconds, where the system has a clock for that."""
     from treelu.report.queries import OutOfTimeError
 
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
@@ -69,13 +69,13 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise OutOfTimeError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), 0.5)  # again and again: one may get lost in a destructor
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-3), 0.5)  # again and again: one may get lost in a destructor
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def check_not_interrupted() -> None:

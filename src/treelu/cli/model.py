@@ -22,6 +22,7 @@ from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.limits import Limits, read_limits
 from treelu.tree.queries.words import number
+from treelu.view.labels import Top
 
 
 def load_table_model(folder: Path) -> TableModel:
@@ -61,9 +62,9 @@ def visited_trees(
     return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
 
 
-def tree_text(model: TableModel, tree: ObliqueTree) -> str:
+def tree_text(model: TableModel, tree: ObliqueTree, top: Top = None) -> str:
     """A tree of a model as indented text, whole; below it, the substructure of each bit that it names."""
-    text = tree.export_text(scale=model.spread, max_leaves=None)
+    text = tree.export_text(scale=model.spread, max_leaves=None, top=top)
     named = substructures(model, text)
     if not named:
         return text
@@ -186,7 +187,7 @@ class QueriedModel:
 
     def stay(self, x: np.ndarray, limits: dict[str, Any]) -> list[int]:
         """The features of a row that stay as they are."""
-        return [*limits["keep"], *self.columns.missing(x)]
+        return [*limits["keep"], *self.columns.missing_in(x)]
 
     def find_label(self, text: str) -> int:
         """The number of a class that was typed."""

@@ -194,7 +194,7 @@ class ModelOptions:
     """The parameters of the estimator, how they are chosen, and how it decides; None is left to it."""
 
     leaves: int | None = option("Maximum number of leaves of a small tree; 16 by default.", min=2)
-    terms: int | None = option("Maximum number of features in a split of a small tree.", min=1)
+    terms: int | None = option("Maximum number of terms in a split of a small tree; a category is one.", min=1)
     leaf_kind: LeafKind | None = option("Leaves of a small tree with one value or a formula each; auto compares both.")
     depth: int | None = option("Depth of the tree, which has up to 2^depth leaves.", min=1)
     drop_connect: float | None = option("Share of the weights dropped in each training step.", min=0.0, max=0.99)
@@ -315,6 +315,10 @@ class ExportOptions:
     dialect: Dialect = option("SQL dialect of --format sql.", default="plain")
     table: str = option("Table that --format sql reads.", default="data", metavar="NAME")
     keep: list[str] = columns("Columns that --format sql copies to its output (a,b,c).")
+    top: str | None = option(
+        "Terms that --format text or dot shows of a formula: a number, or all; by default the strongest of a long one.",
+        metavar="N",
+    )
     encoded: bool = flag("Take encoded features instead of the table's columns; for molecules.", "--encoded")
     single: bool = flag("Compute --format c or onnx in single precision.", "--single")
     typed: bool = flag(

@@ -221,7 +221,8 @@ def page_queries(
         {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
         queried.output,
         decides,
-        present=dict.fromkeys(columns.marks(), (0.0, 0.0)),
+        present=dict.fromkeys(columns.marks, (0.0, 0.0)),
+        frame=model.encoder,
     )
     return page_answers(asking, X, summary, budget)
 

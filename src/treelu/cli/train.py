@@ -20,6 +20,7 @@ from treelu.cli.options import FitOptions
 from treelu.cli.prepare import Prepared, TableRows
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
+from treelu.estimators._path_trees import KnownTrees, changed_trees
 from treelu.persistence.table_model import TableModel
 from treelu.report import fit_yardsticks
 from treelu.report.scores import positive_class
@@ -97,6 +98,9 @@ def train(estimator: Any, table: Prepared, options: FitOptions, like: TableModel
     `like`: the model whose decision is kept.
     """
     _fit(estimator, table, options)
+    if hasattr(estimator, "path_trees_"):  # a saved model would train those of all other sizes
+        chosen = int(np.argmax(estimator.path_["chosen"]))
+        estimator.path_trees_ = KnownTrees(len(estimator.path_), {chosen: estimator.tree_})
     positive, threshold = _decided(estimator, table, options, like)
     model = TableModel(
         table.encoder,
@@ -257,7 +261,7 @@ def correct_probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> None:
             correct_probabilities(member, take_rows(X, known), column[known])
     elif hasattr(estimator, "path_trees_"):
         weights = class_weights(y)
-        estimator.path_trees_ = [corrected_tree(tree, weights) for tree in estimator.path_trees_]
+        estimator.path_trees_ = changed_trees(estimator.path_trees_, lambda tree: corrected_tree(tree, weights))
         estimator.tree_ = estimator.path_trees_[int(np.argmax(estimator.path_["chosen"]))]
     else:
         frequency = np.mean(y == np.unique(y)[1])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.counterexamples import MOST_VALUES, Broken, between_dates, from_table, shortened, with_real_dates
+from treelu.cli.counterexamples import MOST_VALUES, from_table, shortened
 from treelu.cli.messages import InputError, Notes, count, tell, write_json
 from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_model, shown
 from treelu.cli.options import VerifyOptions
@@ -21,11 +21,12 @@ from treelu.cli.predict import check_file
 from treelu.persistence.folder import write_atomically
 from treelu.tables import read_table
 from treelu.tables.columns import Column, NumberColumn
-from treelu.tables.dates import DAYS
 from treelu.tree.names import plain, shown_name
+from treelu.tree.queries.dates import Broken, between_dates, with_real_dates
+from treelu.tree.queries.goal import read_output
 from treelu.tree.queries.limits import Limits
-from treelu.tree.queries.properties import Verdict
-from treelu.tree.queries.words import number, text_table
+from treelu.tree.queries.properties import Verdict, search_dates
+from treelu.tree.queries.words import apart, number, text_table
 from treelu.tree.rows import dense
 
 MOST_COLUMNS = 20  # of a table that are all printed; of a wider one those that the tree uses
@@ -97,7 +98,8 @@ class Checked:
             return [f"not decided: {self.claim.words}{self.among}; give narrower ranges with --within"]
         cells = [[shown_name(name), *(shown_name(row[name]) if row[name] else "(missing)" for row in self.rows)]
                  for name in self.shown]  # fmt: skip
-        cells.append(["predicted", *map(shown, self.outputs)])
+        numbers = all(isinstance(output, float) for output in self.outputs)
+        cells.append(["predicted", *(apart(self.outputs) if numbers else map(shown, self.outputs))])
         return [f"refuted: {self.claim.words}", *text_table(cells)]
 
     def plain(self) -> dict[str, Any]:
@@ -136,7 +138,7 @@ class Verification:
         unused = self.queried.model.unused_columns - set(frame.columns)
         encoded = encoder.encode(frame, note=Notes(quiet=self.options.as_json), unused=unused)
         X = dense(encoded.X).astype(np.float64)
-        return X[(X[:, self.columns.marks()] == 0).all(axis=1)]
+        return X[(X[:, self.columns.marks] == 0).all(axis=1)]
 
     # Claims
 
@@ -181,33 +183,18 @@ class Verification:
     ) -> Claim:
         words = f"{name} never {'falls' if sign > 0 else 'rises'} when {shown_name(column)} rises"
         tree, columns = self.queried.tree, self.columns
-        rises, falls = (partial(one, **asked, **self.permitted) for one in (tree.rises, tree.falls))
-        method, other = (rises, falls) if sign > 0 else (falls, rises)
         if column in columns.dates:
-            ask: Callable[[], Verdict] = partial(self._date_verdict, column, method, other, words)
+            ask: Callable[[], Verdict] = partial(self._date_verdict, column, sign, words, **asked)
         else:
-            option = "--rises" if sign > 0 else "--falls"
-            ask = partial(method, columns.number_columns([column], option)[column])
+            option, method = ("--rises", tree.rises) if sign > 0 else ("--falls", tree.falls)
+            ask = partial(method, columns.number_columns([column], option)[column], **asked, **self.permitted)
         return Claim(words, ask, value, _goes(value, sign), column, sign)
 
-    def _date_verdict(
-        self, column: str, method: Callable[[int], Verdict], other: Callable[[int], Verdict], words: str
-    ) -> Verdict:
-        """A later date has a higher year and more days, so it is enough that both rise; other parts go up and down.
-
-        Where that is not proved, the rows are those to try with real dates: each is at a split on a part of the date.
-        """
-        tree, parts = self.queried.tree, self.columns.dates[column].parts
-        places, used = self.columns.places[column], set(tree.used_features().tolist())
-        reads = [(part, place) for part, place in zip(parts, places, strict=False) if place in used]
-        verdicts = [method(place) for part, place in reads if part in ("year", DAYS)]
-        verdicts = verdicts or [method(places[parts.index(DAYS)])]
-        proved = all(verdicts) and all(part in ("year", DAYS) for part, _ in reads)
-        if not proved:
-            verdicts += [one(place) for one in (method, other) for part, place in reads if part not in ("year", DAYS)]
-        rows = np.concatenate([*(verdict.rows for verdict in verdicts), self.limits.centre()[None]])
-        return replace(verdicts[0], claim=words, holds=proved, decided=proved, rows=rows[: 0 if proved else None],
-                       n_solved=sum(verdict.n_solved for verdict in verdicts))  # fmt: skip
+    def _date_verdict(self, column: str, sign: int, words: str, *, target: Any = None, output: int = 0) -> Verdict:
+        """Proved, or with rows to try with real dates."""
+        value = read_output(self.queried.tree, target, output)
+        proved, rows, n_solved = search_dates(self.limits, self.columns, column, sign, value)
+        return Verdict(words, proved, rows[: 0 if proved else None], (), (), (), n_solved, proved)
 
     # Verdicts
 

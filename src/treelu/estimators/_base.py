@@ -44,6 +44,7 @@ from treelu.estimators._saved import (
 from treelu.estimators._tasks import CallbackSupportMixin, as_task, part_tasks
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
+from treelu.tables.unseen import warn_of_far_numbers
 from treelu.training import Callback, History, Settings, evaluate
 from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.fit import FittedNetwork, fit_network
@@ -201,8 +202,10 @@ class NetworkEstimator(ParameterHints, NetworkState, CallbackSupportMixin, BaseE
         """Validated rows without missing values, for the fitted model."""
         check_is_fitted(self)
         missing = self._value.reading.missing
-        X = read_rows(self, X, missing=missing)
-        return X if missing is None else missing.fill(X)
+        rows = read_rows(self, X, missing=missing)
+        if vars(self).get("encoder_") is None:
+            warn_of_far_numbers(X, rows, self._value.reading.observed)
+        return rows if missing is None else missing.fill(rows)
 
     @abstractmethod
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:

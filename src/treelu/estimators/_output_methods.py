@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from treelu.estimators._path_trees import KnownTrees
     from treelu.report.notebook import PageOptions
     from treelu.training.small.fit import PathTrees
     from treelu.tree.queries.counterfactual import Counterfactual
@@ -104,7 +105,7 @@ class SaveMixin:
         Parameters
         ----------
         rises, falls : column
-            The prediction never falls, or never rises, when this column of numbers rises.
+            The prediction never falls, or never rises, when this column of numbers or dates rises.
         independent : column or columns
             The answer does not depend on these.
         at_most, at_least : float
@@ -153,7 +154,7 @@ class PathMixin:
     """Gives an estimator with a path of sizes its picture."""
 
     _path: dict[str, Any]  # the columns of path_, as plain arrays and lists
-    path_trees_: PathTrees | list[ObliqueTree]
+    path_trees_: PathTrees | KnownTrees | list[ObliqueTree]
 
     @property
     def path_(self) -> pd.DataFrame:

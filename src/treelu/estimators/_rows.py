@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from treelu.data.rows import validated_rows
+from treelu.estimators._path_trees import changed_trees
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.frames import (
     Frame,
@@ -32,22 +33,6 @@ NAMES = ("n_features_in_", "feature_names_in_", "encoder_", "column_notes_")  # 
 FROM_DTYPE = "from_dtype"
 
 
-@dataclass(frozen=True)
-class EncodedRows:
-    """Rows of a table that an encoder has already turned into features: X of shape (n, n_features)."""
-
-    encoder: TableEncoder
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return self.X.shape
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-
 def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
     """X as validated numbers, one column for each feature that is trained on.
 
@@ -59,19 +44,8 @@ def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = Non
     encoder = vars(estimator).get("encoder_")
     if encoder is None:
         return validated_rows(estimator, _numeric(X), missing=missing, **options)
-    if isinstance(X, EncodedRows):
-        return _numbers(X.X, options)
-    unseen = (
-        getattr(estimator, "missing", None) == "indicator"
-        or getattr(_pattern(estimator), "missing", None) == "indicator"
-    )
     note = partial(warnings.warn, category=UserWarning, stacklevel=2)
-    return encoder.features(_with_names(estimator, X), note=note, unseen_missing=unseen)
-
-
-def _pattern(estimator: Any) -> Any:
-    """The member of an ensemble, whose parameters its rows are read by."""
-    return getattr(estimator, "estimator", None)
+    return encoder.features(_with_names(estimator, X), note=note)
 
 
 def missing_of_numbers(estimator: Any, missing: Any) -> Any:
@@ -83,9 +57,6 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
     """Learn what the columns hold, and read the rows."""
     for name in ("encoder_", "column_notes_"):
         estimator.__dict__.pop(name, None)
-    if isinstance(X, EncodedRows):
-        _set_columns(estimator, X.encoder, X.encoder.names)
-        return _numbers(X.X, options)
     given = categorical_features(estimator)
     if is_plain(X):
         check_names(X.columns)
@@ -94,7 +65,8 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
         return validated_rows(estimator, _numeric(X), first=True, missing=missing, **options)
     names = list(frame.data.columns)
     notes: list[str] = []
-    encoder = TableEncoder.of_frame(frame, given=[] if given is None else _chosen(given, names), note=notes.append)
+    chosen = set() if given is None else _chosen(given, names)
+    encoder = TableEncoder.of_frame(frame, given=chosen, note=notes.append, fills_unseen=missing == "indicator")
     if missing == "error":
         _refuse_missing(frame, encoder)
     _set_columns(estimator, encoder, tuple(names), is_named=frame.is_named)
@@ -182,7 +154,7 @@ def _set_columns(estimator: Any, encoder: TableEncoder, names: tuple[str, ...], 
 
 def categorical_features(estimator: Any) -> Any:
     """The parameter of an estimator or of an ensemble's pattern; None where the types decide."""
-    for one in (estimator, _pattern(estimator)):
+    for one in (estimator, getattr(estimator, "estimator", None)):
         given = getattr(one, "categorical_features", FROM_DTYPE)
         if not isinstance(given, str) and given is not None and np.size(given):
             return given
@@ -247,7 +219,7 @@ def on_columns(estimator: Any, encoder: TableEncoder) -> Any:
     if "feature_importances_" in state:
         whole.feature_importances_ = encoder.per_column(whole.feature_importances_)
     if "path_trees_" in state:
-        whole.path_trees_ = [replace(tree, columns=encoder) for tree in whole.path_trees_]
+        whole.path_trees_ = changed_trees(whole.path_trees_, partial(replace, columns=encoder))
     if "tree_" in state:
         whole.tree_ = replace(whole.tree_, columns=encoder)
     members = getattr(state.get("fitted_"), "estimators", None)

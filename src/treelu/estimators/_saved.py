@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.estimators._labels import FittedLabels
 from treelu.estimators._output_methods import SaveMixin
+from treelu.estimators._path_trees import KnownTrees, known_trees
 from treelu.estimators._rows import column_shares
 from treelu.estimators._rows import n_features as n_features_of
 from treelu.estimators._trees import column_importances, columns_of, missing_of
@@ -171,14 +172,15 @@ class PathState:
         estimator: Any = self
         put_missing(missing_of(estimator), arrays)
         path = estimator.path_
-        trees = enumerate(
-            replace(tree, missing=None, columns=None) for tree in estimator.path_trees_
-        )  # the estimator has it
+        known = known_trees(estimator.path_trees_)
+        trees = {row: replace(tree, missing=None, columns=None) for row, tree in known.items()}  # the estimator has it
         return {
             "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE, *_LEAVES)},
             "starts": path["start"].tolist(),
             "chosen": chosen_row(path),
-            "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
+            "trees": [
+                describe_tree(trees[i], arrays.under(f"step{i}")) if i in trees else None for i in range(len(path))
+            ],
         }
 
     def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
@@ -189,25 +191,34 @@ class PathState:
         if missing is not None:
             estimator.missing_values_ = missing
         n_columns = n_features_of(estimator) if missing is None else missing.n_columns
-        described = enumerate(fields.inners("trees"))
-        trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
+        described = fields.known_inners("trees")
+        known = {i: restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described.items()}
+        n_trees = len(fields.items("trees"))
         path = fields.inner("path")
         names = (*_STEPS, *(name for name in (*_DECIDE, *_LEAVES) if name in path))
         columns = restore_numbers(path, names)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
-        fits = all(tree.n_features == n_columns and tree.is_classifier == is_classifier(estimator) for tree in trees)
-        if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
+        fits = all(
+            tree.n_features == n_columns and tree.is_classifier == is_classifier(estimator) for tree in known.values()
+        )
+        if not fits or chosen not in known or {n_trees} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
-        trees = [replace(tree, missing=missing_of(estimator), columns=columns_of(estimator)) for tree in trees]
+        known = {
+            i: replace(tree, missing=missing_of(estimator), columns=columns_of(estimator)) for i, tree in known.items()
+        }
         table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
-        table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
+        table["chosen"], table["start"] = np.arange(n_trees) == chosen, starts
         table = table.reindex(columns=COLUMNS)
         table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
         table["leaf_terms"] = table["leaf_terms"].fillna(0)
-        table["numbers"] = table["numbers"].fillna(pd.Series([numbers_to_read(tree) for tree in trees]))
+        if table["numbers"].isna().any():  # written by a version that trained all trees
+            table["numbers"] = table["numbers"].fillna(pd.Series({i: numbers_to_read(one) for i, one in known.items()}))
+            if table["numbers"].isna().any():
+                raise fields.error("the numbers to read are missing")
         whole = dict.fromkeys(("leaves", "terms", "leaf_terms", "numbers"), np.int64)
         table = table.astype({**whole, "eligible": bool})
-        estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
+        trees = list(known.values()) if len(known) == n_trees else KnownTrees(n_trees, known)
+        estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, known[chosen]
         if estimator.tree_.n_samples is None and estimator.tree_.weighted_n_samples is None:
             raise fields.error("the tree has no counts of rows")
         estimator.feature_importances_ = column_shares(estimator, column_importances(estimator.tree_))

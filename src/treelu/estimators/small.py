@@ -34,6 +34,7 @@ from treelu.estimators._saved import PathState
 from treelu.estimators._tasks import CallbackSupportMixin, as_task
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
 from treelu.estimators._trees import columns_of, missing_of, tree_features
+from treelu.tables.unseen import warn_of_far_numbers
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
@@ -128,12 +129,7 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         """`leaves` of the configuration: `linear_leaves=True` of the regressor is another word for "linear"."""
         if self.linear_leaves and self.leaves == "constant":
             raise ValueError("leaves='constant' and linear_leaves=True contradict each other; leave one out")
-        leaves = "linear" if self.linear_leaves else self.leaves
-        if leaves == "linear" and self.monotonic_cst is not None:
-            raise ValueError(
-                "leaves='linear' and monotonic_cst cannot be combined; leaves='auto' takes constant leaves there"
-            )
-        return leaves
+        return "linear" if self.linear_leaves else self.leaves
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
         """Rows without missing values, with their targets; and what the tree's labels are."""
@@ -158,7 +154,10 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
         labels |= {"feature_names": tree_features(self), "missing": missing_of(self), "columns": columns_of(self)}
-        group = of_groups(self._categories(X if kept is None else X[kept]), X.shape[1])
+        categories = self._categories(X if kept is None else X[kept])
+        if signs is not None:  # weights relative to another level would have other signs
+            categories = tuple(levels for levels in categories if not signs[list(levels)].any())
+        group = of_groups(categories, X.shape[1])
         return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
 
     def _categories(self, X: Matrix) -> tuple[tuple[int, ...], ...]:
@@ -184,8 +183,10 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         """Validated rows without missing values, for the fitted tree."""
         check_is_fitted(self)
         missing = missing_of(self)
-        X = read_rows(self, X, missing=missing, dtype=np.float64)
-        return X if missing is None else missing.fill(X)
+        rows = read_rows(self, X, missing=missing, dtype=np.float64)
+        if columns_of(self) is None:
+            warn_of_far_numbers(X, rows, self.tree_.observed)
+        return rows if missing is None else missing.fill(rows)
 
     def __sklearn_tags__(self) -> Tags:
         return tags_of_missing(super().__sklearn_tags__(), self)
@@ -210,17 +211,18 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     max_depth : int, optional
         The most splits on a path.
     max_terms : int, optional
-        The most features in a split; 1 is an ordinary tree. None: any number, and as few as are needed.
+        The most terms in a split; 1 is an ordinary tree. None: any number, and as few as are needed. A feature is a
+        term, and so is a category with all its levels; a split of one category is a set of levels.
     min_samples_leaf : int
         The least training rows of a leaf, 2 by default: a single row says nothing of others.
     leaves : {"auto", "constant", "linear"}
         What the leaves hold.
 
         - "constant": class frequencies.
-        - "linear": a score for each class (one for two classes) that is linear in at most `max_terms` features:
+        - "linear": a score for each class (one for two classes) that is linear in at most `max_terms` terms:
           logistic or softmax regression, with slopes that all leaves share or that are shrunk towards those of the
           parent.
-        - "auto": whichever has the least held-out log-loss for its numbers to read; constant with `monotonic_cst`.
+        - "auto": whichever has the least held-out log-loss for its numbers to read.
     selection : {"smallest", "best", "largest"}
         Which size on the path is taken.
 
@@ -229,7 +231,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
           higher by at most half a standard error of the difference; this tolerance is at least 0.002, and at most
           0.005 or 2 % of the best loss, whichever is larger. Of values: one standard error, 0.002, and 0.003 or 1 %.
-          The constant has twice the standard errors, and a wider range.
+          A size with less than half of the best one's numbers may lose a standard error, at most 0.005 for each
+          halving beyond the first. The constant has twice the standard errors, and a wider range.
 
           Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
@@ -244,8 +247,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         0.0, the default: no row; what is shown is what the tree computes with. None: do not round.
     monotonic_cst : array of shape (n_features,) or dict of names, optional
         1 where the probability of the second class must not fall with a feature, -1 where it must not rise, 0
-        elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two
-        classes only.
+        elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order; linear
+        leaves share slopes of that sign. Two classes only.
     class_weight : dict, "balanced" or None
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
@@ -258,7 +261,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that
         lack values in training, and elsewhere NaN is an error; "error" refuses it.
     categorical_features : "from_dtype", or array of names, numbers or truth values
-        Columns that hold categories, besides those whose type says so; see the guide "Data frames".
+        Columns that hold categories, besides those whose type says so; see the guides "Data frames" and "Small trees".
     cv : int, splitter, iterable of (train, test) or None
         The folds on which sizes are compared: a number of random folds, one of scikit-learn's splitters
         (``GroupKFold()``, ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group
@@ -278,13 +281,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
 
         - `leaves`, `terms`: leaves, and the most terms of a split: of the chosen row those of `tree_`, of others those
           of the folds' trees in the median
-        - `leaf_terms`: features in the formulas of linear leaves; 0 for constant ones
+        - `leaf_terms`: terms of the formulas of linear leaves; 0 for constant ones
         - `numbers`: numbers to read in the folds' trees, in the median
         - `score`, `std_error`: accuracy and its standard error
         - `loss`: log-loss
         - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
         - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
-        - `start`: where its training started ("scores": one linear model, followed as it is)
+        - `start`: where its training started ("scores": one linear model, followed as it is; "sets": splits by sets
+          of levels)
     path_trees_ : sequence of ObliqueTree
         The tree of each row of `path_`. All but the chosen one are trained when they are asked for.
     classes_, n_features_in_, feature_names_in_, feature_importances_
@@ -329,14 +333,15 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
+monotonic_cst, teacher, missing, categorical_features, cv, n_jobs, verbose, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`
         for leaves of either kind.
     linear_leaves : bool
         The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
         towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the
         teacher, these functions do too, and are shrunk a tenth as much. The regions of small locally linear networks
-        are compared with trained splits (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
+        are compared with trained splits (with ``teacher="auto"`` and all terms). With `monotonic_cst` all leaves share
+        their slopes, on splits that are trained for constant leaves.
 
     Attributes
     ----------

@@ -23,14 +23,16 @@ MISSING_WORDS = (
 def column_recipes(encoder: TableEncoder, *, of_file: bool = True) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
     """The columns of an encoding, and its features in the order of X.
 
-    `of_file`: a value is filled that is missing where no training row missed one, and words such as "NA" are missing,
-    as in files. Otherwise, as `predict` for a data frame, the program refuses the one and takes the other for a text.
+    `of_file`: words such as "NA" are missing among texts too, as in files, and a value is filled that is missing where
+    no training row missed one. Otherwise, as `predict` for a data frame, such a word is a text, and such a value may be
+    refused.
     """
-    recipes = [_recipe(column, place, of_file) for place, column in enumerate(encoder.columns)]
+    fills = of_file or encoder.fills_unseen
+    recipes = [_recipe(column, place, of_file, fills) for place, column in enumerate(encoder.columns)]
     return tuple(column for column, _ in recipes), tuple(feature for _, features in recipes for feature in features)
 
 
-def _recipe(column: TableColumn, place: int, of_file: bool) -> tuple[Column, list[Feature]]:
+def _recipe(column: TableColumn, place: int, of_file: bool, fills: bool) -> tuple[Column, list[Feature]]:
     """The inputs of a column, and its features, in the order of its encoding."""
     features: list[Feature]
     if isinstance(column, SmilesColumn):
@@ -43,12 +45,12 @@ def _recipe(column: TableColumn, place: int, of_file: bool) -> tuple[Column, lis
         features = [Category(place, text) for text in column.categories]
         features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
         codes = tuple(text for text in column.categories if re.fullmatch(r"-?[0-9]+(\.0)?", text))
-        required = not of_file and not column.missing
+        required = not fills and not column.missing
         return Column(column.name, "text", words, codes=codes, required=required), features
-    words = tuple(dict.fromkeys((*column.strays, *(MISSING_WORDS if of_file else ()))))
+    words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
     if isinstance(column, NumberColumn):
         style = column.style
-        features = [Number(place, column.median if column.indicator or of_file else None)]
+        features = [Number(place, column.median if column.indicator or fills else None)]
         recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
     else:
         if column.format is not None and BETWEEN in column.format:
@@ -57,8 +59,8 @@ def _recipe(column: TableColumn, place: int, of_file: bool) -> tuple[Column, lis
                 "write them alike, or export the tree on encoded features (--encoded)"
             )
         parts: Any = column.parts  # texts that `DateColumn.from_dict` has checked
-        fills = date_parts(np.array([column.middle_moment]), column.parts)[0].tolist()
-        features = [DatePart(place, part, fill) for part, fill in zip(parts, fills, strict=True)]
-        required = not of_file and not column.indicator
+        middle = date_parts(np.array([column.middle_moment]), column.parts)[0].tolist()
+        features = [DatePart(place, part, fill) for part, fill in zip(parts, middle, strict=True)]
+        required = not fills and not column.indicator
         recipe = Column(column.name, "date", words, format=column.format, required=required)
     return recipe, features + [Missing(place)] * column.indicator

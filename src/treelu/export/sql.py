@@ -81,7 +81,9 @@ def to_sql(
     whole = as_program(model, name, trained)
     program = whole.compacted()
     query = _Query(
-        program, replace(_dialect(dialect), typed=typed), {number: f"c{number}" for number in program.used_columns}
+        program,
+        replace(_dialect(dialect), typed=typed and dialect == "sqlite"),
+        {number: f"c{number}" for number in program.used_columns},
     )
     text = query.self_test() if self_test else query.select([table] if isinstance(table, str) else table, keep)
     return "\n".join([*(f"-- {line}" for line in header(whole)), text])
@@ -145,7 +147,8 @@ class _Expressions:
         for number, cell in self.cells.items():
             if self.program.columns[number].kind == "number":
                 cell = f"COALESCE({cell}, 0)" if number in filled else cell
-                tests.append(f"ABS({cell}) <= {self.dialect.number(_LARGEST)}")
+                largest = f"{_LARGEST:g}" if self.dialect.typed else self.dialect.number(_LARGEST)
+                tests.append(f"ABS({cell}) <= {largest}")
             elif self.program.columns[number].required:
                 tests.append(f"{cell} IS NOT NULL")
             if self.program.columns[number].kind == "date" and self.dialect.name == "sqlite":

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from treelu.estimators._rows import on_columns
 from treelu.report.digest import RowDigest
@@ -95,11 +96,14 @@ class TableModel:
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Predictions for the rows of a table; a UserWarning names values that no training row had."""
         X = self._features(frame)
-        return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
+        with _told():
+            return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
 
     def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
-        return self.estimator.predict_proba(self._features(frame))
+        X = self._features(frame)
+        with _told():
+            return self.estimator.predict_proba(X)
 
     def predict_table(
         self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0, unseen: UnseenValues | None = None
@@ -115,7 +119,8 @@ class TableModel:
         encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=unused, unseen=gathered)
         if unseen is None:
             gathered.warn()
-        result = pd.DataFrame(self.columns_of(encoded.X))
+        with _told():
+            result = pd.DataFrame(self.columns_of(encoded.X))
         if len(encoded.rows) < len(frame):
             unread = np.setdiff1d(np.arange(len(frame)), encoded.rows)
             if note is not None:
@@ -144,8 +149,8 @@ class TableModel:
         """The estimator with the encoding of the columns inside, as its `fit` on a data frame makes it.
 
         It predicts, is asked, exported and saved in the table's own columns, and fills missing values where no training
-        row had any, with a warning, as `predict` does: its parameter `missing` is "indicator". A threshold that was set
-        for `treelu predict` is not part of it, which a warning says; `stacklevel` is the warning's.
+        row had any, with a warning, as `predict` does. A threshold that was set for `treelu predict` is not part of it,
+        which a warning says; `stacklevel` is the warning's.
         """
         if self.has_threshold:
             warnings.warn(
@@ -154,7 +159,7 @@ class TableModel:
                 UserWarning,
                 stacklevel=stacklevel,
             )
-        return _filling(on_columns(self.estimator, self.encoder))
+        return on_columns(self.estimator, replace(self.encoder, fills_unseen=True))
 
     @property
     def has_threshold(self) -> bool:
@@ -280,16 +285,12 @@ class TableModel:
         return encoded.X
 
 
-def _filling(estimator: Any) -> Any:
-    """An estimator, just copied, that fills missing values where no training row had any."""
-    if hasattr(estimator, "missing"):
-        estimator.missing = "indicator"
-    pattern = getattr(estimator, "estimator", None)
-    if hasattr(pattern, "missing"):
-        estimator.estimator = clone(pattern).set_params(missing="indicator")
-    for member in getattr(vars(estimator).get("fitted_"), "estimators", ()):  # of several labels
-        _filling(member)
-    return estimator
+@contextmanager
+def _told() -> Iterator[None]:
+    """Without the estimator's warnings of numbers far outside, of which the encoder has told by column and row."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "column .* far outside the training range", UserWarning)
+        yield
 
 
 def _task_of(estimator: Any) -> tuple[Task, int]:

@@ -146,6 +146,11 @@ class Fields:
     def inners(self, name: str) -> list[Fields]:
         return [Fields(item, f"{self.where}.{name}[{number}]") for number, item in enumerate(self.items(name))]
 
+    def known_inners(self, name: str) -> dict[int, Fields]:
+        """The objects of a list that may have nulls, by their number."""
+        items = enumerate(self.items(name))
+        return {number: Fields(item, f"{self.where}.{name}[{number}]") for number, item in items if item is not None}
+
     def labels(self, name: str) -> NDArray[Any]:
         """The inverse of `ArrayWriter.labels`."""
         fields = self.inner(name)

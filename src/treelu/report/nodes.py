@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.report.cards import score_cards
+from treelu.report.cards import MAX_SPLITS, score_cards
 from treelu.report.rows import Floats, HoldOut, Rows
 from treelu.report.scores import number
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import dense_row
+from treelu.view.labels import set_parts
 
 HISTOGRAM_BINS = 24
 HISTOGRAM_CLASSES = 8  # more colours than this cannot be told apart in a bar
@@ -41,6 +42,7 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
         "weights": weights_by_strength(tree.weights, scale, keep),
         "leaf_weights": None,
         "cards": score_cards(tree, scale),
+        "sets": _sets(tree),
     }
     if tree.leaf_weights is not None:
         flat = tree.leaf_weights.reshape(-1, tree.n_features)
@@ -63,6 +65,16 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     result["histograms"] = _histograms(tree, path, rows)
     result["paths"] = _paths(tree, path[rows.samples], rows.X[rows.samples])
     return result
+
+
+def _sets(tree: ObliqueTree) -> dict[str, list[str]]:
+    """The splits by a set of a category's levels: the column, and the condition in words."""
+    found = {}
+    for node in range(tree.n_splits if tree.n_splits <= MAX_SPLITS else 0):
+        parts = set_parts(tree, node)
+        if parts is not None:
+            found[str(node)] = list(parts)
+    return found
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:
@@ -142,13 +154,17 @@ def _node_scores(tree: ObliqueTree, X: Rows, node: int) -> Floats:
 
 
 def _histograms(tree: ObliqueTree, path: sparse.csr_array, rows: HoldOut) -> list[dict[str, Any] | None]:
-    """How the rows at each split spread over its score, by class; the split's threshold 0 is a bin edge."""
+    """How the rows at each split spread over its score, by class; the split's threshold 0 is a bin edge.
+
+    A split by a set has none: its score has two values.
+    """
     columns = sparse.csc_array(path)
     by_class = rows.target is not None and rows.n_classes is not None and rows.n_classes <= HISTOGRAM_CLASSES
+    sets = _sets(tree)
     result: list[dict[str, Any] | None] = []
     for node in range(tree.n_splits):
         at = columns.indices[columns.indptr[node] : columns.indptr[node + 1]]
-        if not len(at):
+        if not len(at) or str(node) in sets:
             result.append(None)
             continue
         scores = _node_scores(tree, rows.X[at], node)

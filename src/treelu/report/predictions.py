@@ -84,7 +84,10 @@ def _add_classes(summary: dict[str, Any], predictions: dict[str, Floats], scorin
     target, labels = np.asarray(rows.target), summary["classes"]
     two = len(labels) == 2
     shares = np.bincount(target, minlength=len(labels)) / len(target)
-    always = f"always {shown_name(labels[int(shares.argmax())])}"
+    likeliest = int(shares.argmax())
+    if two and threshold != 0.5:  # a frequency is a probability too, which the threshold decides on
+        likeliest = scoring.positive if shares[scoring.positive] >= threshold else 1 - scoring.positive
+    always = f"always {shown_name(labels[likeliest])}"
     predictions = predictions | {always: np.tile(shares, (len(target), 1))}
     order = [1, 0] if two and scoring.positive == 0 else list(range(len(labels)))
     if order[0] == 1:

@@ -32,7 +32,7 @@ MAX_ROWS = 200  # listed rows that are asked about
 MAX_PROPERTIES = 6  # features whose direction is looked into
 N_BACKGROUND = 10  # rows that shares are taken against
 N_SHARES = 8  # largest shares shown of a row
-SECONDS = 20.0  # that all answers of a page may take together
+SECONDS = 20.0  # of the processor, which all answers of a page may take together
 ONE_ANSWER = 1 / 20  # of them, at most, for one
 ROW_ANSWERS = ("shares", "change", "margin")  # of each listed row
 Speak = Callable[[Floats, Floats], Sequence[str]]
@@ -43,7 +43,9 @@ class OutOfTimeError(BaseException):
 
 
 class TimeBudget:
-    """Seconds that the answers of a page may take together, and a share of them that one may take.
+    """Processor seconds that the answers of a page may take together, and a share of them that one may take.
+
+    Processor time, so that a busy machine leaves out no answers.
 
     `interrupt` makes a context that raises `OutOfTimeError` after some seconds; without it an answer that has begun is
     finished.
@@ -53,11 +55,11 @@ class TimeBudget:
         self, seconds: float = SECONDS, interrupt: Callable[[float], AbstractContextManager[None]] | None = None
     ) -> None:
         self.seconds, self.interrupt = seconds, interrupt or (lambda seconds: nullcontext())
-        self.end = time.monotonic() + seconds
+        self.end = time.process_time() + seconds
 
     def of_one(self, share: float = 1.0) -> AbstractContextManager[None] | None:
         """The context of one answer; None where the time, or this share of it, is over."""
-        left = self.end - time.monotonic() - (1 - share) * self.seconds
+        left = self.end - time.process_time() - (1 - share) * self.seconds
         return None if left <= 0 else self.interrupt(min(left, ONE_ANSWER * self.seconds))
 
     def answer(self, what: Callable[[], Answer], share: float = 1.0) -> Answer | None:
@@ -86,6 +88,7 @@ class Asking:
     decides: ObliqueTree | None = None  # the tree whose class is the answer, where a threshold decides
     positive: int = 1  # of two classes, the number of the one whose probability is meant
     present: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # ranges of rows without missing values
+    frame: FrameColumns | None = None  # the columns behind the features, so that rows that refute have real dates
 
     @property
     def answering(self) -> ObliqueTree:
@@ -123,6 +126,7 @@ def column_asking(tree: ObliqueTree, encoder: FrameColumns) -> Asking:
         columns.owners,
         numbers,
         present=dict.fromkeys(columns.marks, (0.0, 0.0)),
+        frame=encoder,
     )
 
 
@@ -255,6 +259,8 @@ class _RowAnswers:
         """The largest shares of the columns in the prediction of one row."""
         tree, output = self.asking.tree, self.asking.output
         target = _now(self.asking, row) if tree.is_classifier else None
+        if tree.is_classifier and len(tree.classes) == 2:  # type: ignore[arg-type]
+            target = tree.classes[self.asking.positive]  # type: ignore[index]
         shares = tree.shap_values(row[None], self.background, target=target, max_exact=10, n_permutations=2)
         one = shares.values.ndim == 2
         values = shares.values[0] if one else shares.values[0, :, output]
@@ -302,6 +308,10 @@ def _properties(
     if tree.is_classifier:
         options["target"] = tree.classes[asking.positive]  # type: ignore[index]
         what = f"probability of {shown_name(options['target'])}"
+
+    if asking.frame is not None and seen is not None:
+        tree = replace(tree, columns=asking.frame)
+        del options["groups"]  # which the columns know
 
     def direction(place: int) -> dict[str, Any]:
         rising: Verdict = tree.rises(place, **options)

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.tree.names import AFFIRMATIVE
+
 Floats = NDArray[np.float64]
 # A scorer holds the targets and predictions; it maps the times each row is drawn to the score.
 Scorer = Callable[[Floats], float]
@@ -27,33 +29,13 @@ def number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-_POSITIVE_WORDS = {
-    "1",
-    "1.0",
-    "true",
-    "yes",
-    "y",
-    "t",
-    "positive",
-    "pos",
-    "+",
-    "ja",
-    "oui",
-    "si",
-    "sí",
-    "sim",
-    "wahr",
-    "positiv",
-}
-
-
 def positive_class(classes: NDArray[Any], is_second: NDArray[np.bool_]) -> int:
     """Of two classes, the number of the one that recall and precision speak of.
 
     That is the one named like an answer in the affirmative (1, true, yes, positive), else the rarer one.
     """
     names = [str(label).strip().lower() for label in classes]
-    affirmative = [name in _POSITIVE_WORDS for name in names]
+    affirmative = [name in AFFIRMATIVE for name in names]
     if sum(affirmative) == 1:
         return affirmative.index(True)
     return 1 if is_second.mean() <= 0.5 else 0

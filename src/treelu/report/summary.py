@@ -17,6 +17,8 @@ from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sampl
 from treelu.report.scores import positive_class
 from treelu.report.yardsticks import verdicts
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_apart
+from treelu.tree.one_hot import categories, group_name
 
 if TYPE_CHECKING:
     from treelu.training import History
@@ -26,6 +28,8 @@ RowsAre = Literal["hold-out", "training", "given"]
 
 FORMAT = 2  # of the dict; goes up when a key changes its meaning
 MAX_IMPORTANCES = 40
+SHORT_NAME = 26  # letters of a name on a card
+MOST_SHORTENED = 10_000  # features
 TRAINING_ROWS = "these are the training rows: the scores are too good; score rows that training did not see"
 MAX_DRAWINGS = 240  # of features
 DRAWN_PER_NODE = 6
@@ -212,7 +216,25 @@ def _features(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) ->
         scale = tree.spreads
     usual = np.zeros(len(names)) if rows is None else typical(rows.X)
     ends = value_ranges(rows.X) if rows is not None else {}
-    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}} | ends
+    found = {"names": names, "short": _short_names(names), "groups": [] if tree is None else _categories(tree)}
+    return {**found, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}} | ends
+
+
+def _short_names(names: list[str]) -> dict[str, str]:
+    """Long names by the number of their feature, cut so that they stay different."""
+    if len(names) > MOST_SHORTENED:
+        return {}
+    whole = tuple(names)
+    return {str(j): shown_apart(name, whole, SHORT_NAME) for j, name in enumerate(names) if len(name) > SHORT_NAME}
+
+
+def _categories(tree: ObliqueTree) -> list[dict[str, Any]]:
+    """Columns of categories: their names, features, and the category of each feature."""
+    found = []
+    for group in categories(tree):
+        name, levels = group_name([tree.feature_name(j) for j in group]) or ("", [])
+        found.append({"name": name, "features": list(group), "categories": levels})
+    return found
 
 
 def _entries(

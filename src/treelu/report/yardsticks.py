@@ -72,9 +72,17 @@ def fit_yardsticks(
 # A sentence for each score by which a yardstick may win: what it does better.
 _BETTER = {
     "auc": "ranks these rows better: AUC {theirs} : {ours}",
+    "average_precision": "lists the rows to be found nearer to the top: average precision {theirs} : {ours}",
     "log_loss": "gives better probabilities: log-loss {theirs} : {ours}",
     "accuracy": "predicts more of these rows right: {theirs} : {ours}",
     "r2": "predicts these rows better: R² {theirs} : {ours}",
+}
+_NAMES = {
+    "auc": "AUC",
+    "average_precision": "average precision",
+    "log_loss": "log-loss",
+    "accuracy": "accuracy",
+    "r2": "R²",
 }
 _PERCENT = ("accuracy",)
 _LOWER = ("log_loss",)
@@ -89,21 +97,22 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
     lines = [line for other in compared if (line := _verdict(own, other))]
     if lines:
         return lines
-    if len(compared) > 1:
-        return ["None of the models beside it predicts these rows better."]
-    return [f"{_subject(compared[0])} does not predict these rows better."]
+    names = [_NAMES[key] for key in _BETTER if own["scores"].get(key, {}).get("value") is not None]
+    measures = " or ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    subject = "None of the models beside it" if len(compared) > 1 else _subject(compared[0])
+    return [f"{subject} has {'a' if len(compared) > 1 else 'no'} better {measures}."]
 
 
 def _verdict(own: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """What another model does better, by scores as they are shown; None for nothing."""
+    """What another model does better, by scores as the table shows them; None for nothing."""
     won, sure = [], False
     for key, words in _BETTER.items():
         ours, theirs = (entry["scores"].get(key, {}).get("value") for entry in (own, other))
         if ours is None or theirs is None:
             continue
-        shown = {"theirs": _shown(key, theirs), "ours": _shown(key, ours)}
         sign = -1 if key in _LOWER else 1
-        if shown["theirs"] == shown["ours"] or sign * theirs < sign * ours:
+        shown = _shown_apart(key, theirs, ours)
+        if shown is None or sign * theirs < sign * ours:
             continue
         end = other["lead"][key]["high" if sign > 0 else "low"]  # of the interval of ours minus theirs
         sure = sure or (end is not None and sign * end < 0)
@@ -113,8 +122,13 @@ def _verdict(own: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     return f"{_subject(other)} {'; it '.join(won)}{'' if sure else ' (the difference may be chance)'}."
 
 
-def _shown(key: str, value: float) -> str:
-    return f"{value:.0%}" if key in _PERCENT else f"{value:.2f}"
+def _shown_apart(key: str, theirs: float, ours: float) -> dict[str, str] | None:
+    """Two scores with as few digits as show which is higher; None where three decimals, as in the table, do not."""
+    for decimals in (2, 3):
+        style = f".{decimals - 2}%" if key in _PERCENT else f".{decimals}f"
+        if format(theirs, style) != format(ours, style):
+            return {"theirs": format(theirs, style), "ours": format(ours, style)}
+    return None
 
 
 def _subject(entry: Mapping[str, Any]) -> str:

@@ -262,6 +262,10 @@ class DateColumn:
     def features(self) -> list[str]:
         return [f"{self.name} ({part})" for part in self.parts] + [f"{self.name}={MISSING}"] * self.indicator
 
+    def features_of(self, moments: NDArray[Any]) -> NDArray[np.float64]:
+        """The features of moments, without that of a missing date."""
+        return date_parts(moments, self.parts)
+
     @property
     def middle_moment(self) -> np.datetime64:
         """The middle date as a moment."""

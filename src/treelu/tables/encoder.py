@@ -87,6 +87,7 @@ class TableEncoder:
 
     columns: tuple[Column, ...]
     left_out: tuple[tuple[str, str], ...] = ()  # columns that are no features, each with the reason
+    fills_unseen: bool = False  # in `features`: whether missing values that no training row had are no error
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -196,7 +197,9 @@ class TableEncoder:
         return cls(tuple(columns), tuple(left_out.items()))
 
     @classmethod
-    def of_frame(cls, frame: Frame, *, given: Collection[str] = (), note: Note) -> TableEncoder:
+    def of_frame(
+        cls, frame: Frame, *, given: Collection[str] = (), note: Note, fills_unseen: bool = False
+    ) -> TableEncoder:
         """The same for a frame whose types tell what columns hold, as `fit` of an estimator is given one.
 
         Columns of one value are left out; a column that cannot be used is an error.
@@ -208,6 +211,8 @@ class TableEncoder:
             Columns that hold categories by the word of the user, of any number.
         note : callable
             Called with a sentence about each column.
+        fills_unseen : bool
+            Whether missing values are filled in later rows where none are missing in these; else they are an error.
 
         Examples
         --------
@@ -234,7 +239,7 @@ class TableEncoder:
             note(_in_python(sentence, data.columns))
         if not columns:
             raise TableError("X has no column with two different values; there is nothing to learn from")
-        return cls(tuple(columns), tuple(left_out.items()))
+        return cls(tuple(columns), tuple(left_out.items()), fills_unseen)
 
     def with_decimal(self, mark: str | None) -> TableEncoder:
         """The same for tables with another decimal mark; None changes nothing."""
@@ -339,9 +344,7 @@ class TableEncoder:
         names = tuple(f"x{place}" for place in range(len(self.columns) + len(self.left_out)))
         return names if {*self.names, *(name for name, _ in self.left_out)} == set(names) else ()
 
-    def features(
-        self, X: Any, *, unused: Collection[str] = (), note: Note | None = None, unseen_missing: bool = False
-    ) -> NDArray[np.float64]:
+    def features(self, X: Any, *, unused: Collection[str] = (), note: Note | None = None) -> NDArray[np.float64]:
         """Features of the rows of a frame of any library.
 
         Parameters
@@ -352,8 +355,6 @@ class TableEncoder:
             Columns that need not be there: their features are 0.
         note : callable, optional
             Called with a sentence about values that no training row had.
-        unseen_missing : bool
-            Whether missing values that no training row had are filled; otherwise they are an error.
         """
         if self.array_names and isinstance(X, np.ndarray | list | tuple):
             X = frame_of_array(X, self.array_names)
@@ -364,7 +365,7 @@ class TableEncoder:
         check_columns_named([column.name for column in used], list(frame.columns))
         texts = {column.name for column in used if isinstance(column, TextColumn)}
         data = read_frame(frame, texts=texts, only={column.name for column in used}).data
-        if not unseen_missing:
+        if not self.fills_unseen:
             self.check_missing(data, unused)
         encoded = self.encode(data, note=note or _warn, unused=unused)
         if len(encoded.rows) < len(data):
@@ -402,7 +403,8 @@ class TableEncoder:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         columns = [{"name": column.name, "kind": column.kind, **column.to_dict()} for column in self.columns]
-        return {"columns": columns} | ({"left_out": dict(self.left_out)} if self.left_out else {})
+        left_out: dict[str, Any] = {"left_out": dict(self.left_out)} if self.left_out else {}
+        return {"columns": columns} | left_out | ({"fills_unseen": True} if self.fills_unseen else {})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TableEncoder:
@@ -417,7 +419,7 @@ class TableEncoder:
         left_out = data.get("left_out", {})
         if not isinstance(left_out, dict) or not all(isinstance(text, str) for text in (*left_out, *left_out.values())):
             raise ValueError("left_out must give a text for each column")
-        return cls(tuple(columns), tuple(left_out.items()))
+        return cls(tuple(columns), tuple(left_out.items()), data.get("fills_unseen") is True)
 
 
 def _learn_columns(

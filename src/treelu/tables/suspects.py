@@ -22,6 +22,7 @@ _ID_NAME = re.compile(r"(?i)(.*[\W_])?(id|ids|nr|no|num|number|nummer|key|uuid|i
 _ID_CASE = re.compile(r".*[a-z](Id|ID|Nr|No)")
 _CODE_ROWS, _CODE_SHARE = 3, 0.01  # a code for missing values stands in so many rows, and in this share of them
 _FEWEST_OTHERS = 3
+_FEWEST_GROUPS = 10  # that a column may number
 _APART = 0.5  # how far from the others, in widths of their range
 _TOTAL = re.compile(
     r"(?i)((grand|sub|column) ?)?(totals?|sums?|summen?|gesamt(summe)?|insgesamt|somme|totale|mean|average)\b.*"
@@ -39,8 +40,17 @@ def column_suspects(column: pd.Series, learned: Column) -> Iterator[str]:
         values, _ = to_numbers(column, learned.style)
     else:
         return
+    name = quote(str(column.name))
     if reason := _identifies(column.name, values):
-        yield f" {reason}; --drop {quote(str(column.name))} if it numbers the rows"
+        if isinstance(learned, DateColumn):
+            yield f" {reason}: rows to come will have other dates than any here; --drop {name} leaves it out"
+        else:
+            yield f" {reason}; --drop {name} if it numbers the rows"
+    elif isinstance(learned, NumberColumn) and (n_groups := _number_groups(column.name, values)):
+        yield (
+            f" has {n_groups:,} different integers, each in rows that follow one another; if it numbers persons or "
+            f"places, --groups {name} holds out the rows of one together, and leaves the column out"
+        )
     elif isinstance(learned, NumberColumn):
         yield from bounds_among(column, learned.style)
         yield from _number_suspects(column, values)
@@ -70,6 +80,15 @@ def _identifies(name: Any, values: NDArray[Any]) -> str | None:
         if distinct >= _DISTINCT * len(known) and (_ID_NAME.fullmatch(text) or _ID_CASE.fullmatch(text)):
             return f"has {distinct:,} different integers in {len(known):,} rows"
     return None
+
+
+def _number_groups(name: Any, values: NDArray[Any]) -> int | None:
+    """How many groups of rows a column named like an identifier numbers; None where it does not seem to."""
+    text = str(name)
+    if not (_ID_NAME.fullmatch(text) or _ID_CASE.fullmatch(text)) or not (values == np.round(values)).all():
+        return None
+    n_runs, n_groups = 1 + int((values[1:] != values[:-1]).sum()), len(np.unique(values))
+    return n_groups if n_runs == n_groups and _FEWEST_GROUPS <= n_groups <= len(values) / 2 else None
 
 
 def bounds_among(column: pd.Series, style: NumberFormat) -> Iterator[str]:

@@ -104,6 +104,31 @@ features are all 0 there
             warnings.warn("\n".join(found), UserWarning, stacklevel=stacklevel)
 
 
+def warn_of_far_numbers(X: Any, rows: Any, observed: Any) -> None:
+    """One UserWarning with the numbers of a data frame that lie far outside the training ranges.
+
+    Parameters
+    ----------
+    X : DataFrame
+        Of numbers; anything else is passed over, as arrays have no names to speak of.
+    rows : array of shape (n_rows, n_features)
+        The same as numbers.
+    observed : Observed or None
+        What the training rows held.
+    """
+    names = getattr(X, "columns", None)
+    if observed is None or names is None or not isinstance(rows, np.ndarray) or not len(rows):
+        return
+    reach = observed.high[: rows.shape[1]] - observed.low[: rows.shape[1]]
+    low, high = observed.low[: len(reach)] - reach, observed.high[: len(reach)] + reach
+    least, greatest = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+    unseen = UnseenValues()
+    for j in np.flatnonzero((least < low) | (greatest > high)).tolist():
+        limits = float(observed.low[j]), float(observed.high[j])
+        unseen.add_numbers(str(names[j]), rows[:, j], limits, 0, lambda value: f"{value:.6g}")
+    unseen.warn(stacklevel=5)
+
+
 def _sentence(column: str, kind: Kind, found: _Finding) -> str:
     """What a column holds, in which rows, and what becomes of it."""
     what = {

@@ -10,6 +10,27 @@ from typing import Any
 import numpy as np
 
 LONGEST = 60  # characters of a name in a text
+AFFIRMATIVE = frozenset(
+    {
+        "1",
+        "1.0",
+        "true",
+        "yes",
+        "y",
+        "t",
+        "positive",
+        "pos",
+        "+",
+        "ja",
+        "wahr",
+        "positiv",
+        "oui",
+        "vrai",
+        "si",
+        "sí",
+        "sim",
+    }
+)  # names of the one of two answers that is meant
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Control and format characters (which may turn the direction of the text or hide it), halves of pairs, line ends.
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -10,11 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree.columns import level_groups
+from treelu.tree.names import AFFIRMATIVE
 
 if TYPE_CHECKING:
     from treelu.tree.oblique_tree import ObliqueTree
-
-YES = ("yes", "true", "1", "1.0", "y", "t", "ja", "wahr", "oui", "vrai", "si", "sí")
 
 
 def one_hot_groups(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
@@ -109,7 +108,7 @@ def _kept_first(tree: ObliqueTree, pair: tuple[int, int]) -> tuple[int, int]:
     """A pair with the feature that stays first: the one that means yes, else the second, as in x=no, x=yes."""
     first, second = pair
     ending = tree.feature_name(first).rpartition("=")[2].strip().lower()
-    return (first, second) if ending in YES else (second, first)
+    return (first, second) if ending in AFFIRMATIVE else (second, first)
 
 
 def relative_to(weights: np.ndarray, levels: Sequence[int], reference: int) -> np.ndarray:
@@ -161,7 +160,9 @@ def level_set(tree: ObliqueTree, node: int) -> LevelSet | None:
     """
     weights, bias = tree.node_weights(node), float(tree.biases[node])
     used = set(np.flatnonzero(weights).tolist())
-    group = next((group for group in categories(tree) if used and used.issubset(group)), None)
+    if not used or group_name([tree.feature_name(j) for j in used]) is None:  # most splits, at little cost
+        return None
+    group = next((group for group in categories(tree) if used.issubset(group)), None)
     if group is None:
         return None
     inside = bias < 0

@@ -144,7 +144,9 @@ def one_row_table(x: Any, feature_names: tuple[str, ...] | None) -> Any:
     if hasattr(x, "index") and hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:
         named = feature_names is not None and x.index.dtype.kind not in "iu"
         return x.to_frame().T if named else x.to_numpy()[None]
-    return np.asanyarray(x)[None] if np.ndim(x) == 1 and not hasattr(x, "tocsr") else x
+    if hasattr(x, "tocsr") or is_frame(x):
+        return x
+    return np.asanyarray(x)[None] if np.ndim(x) == 1 else x
 
 
 def column_names(X: Any) -> list[str]:

@@ -112,7 +112,7 @@ def _split_words(tree: ObliqueTree, node: int, top: Top, digits: int | None, sca
     terms, rest = formula_terms(tree, weights, scale, top)
     lines: list[str] = []
     for term in terms:
-        words, negative = term_words(term, weights, digits)
+        words, negative = term_words(term, weights, digits, every=top == "all")
         lines.append(("-" if negative else "+" if lines else "") + words)
     return "\n".join([*lines, *([f"+ ({rest:,} more)"] if rest > 0 else [])])
 

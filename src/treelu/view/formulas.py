@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.names import LONGEST, plain, shown_class, shown_name
+from treelu.tree.names import AFFIRMATIVE, LONGEST, plain, shown_class, shown_name
 from treelu.tree.queries.goal import read_output
 from treelu.tree.queries.limits import read_limits
 from treelu.tree.queries.ranges import leaf_ranges
@@ -24,7 +24,7 @@ class LeafFormula:
     Attributes
     ----------
     kind : {"value", "log-odds", "score"}
-        The predicted value; the log-odds of the second of two classes, log p / (1 − p); or the score of a class, of
+        The predicted value; the log-odds of one of two classes, log p / (1 − p); or the score of a class, of
         which the highest is predicted and all together give the probabilities by softmax.
     label : object
         The class; None for a value.
@@ -55,7 +55,7 @@ def leaf_formulas(tree: ObliqueTree, leaf: int) -> list[LeafFormula]:
     """The formulas of leaf ``leaf`` (counted from 0): one for two classes, else one for each output or class.
 
     Of softmax scores of two classes, which say the same with any number added to both, the difference is taken: like a
-    single score it is the log-odds of the second class.
+    single score it is log-odds: of the class that is named like a yes, else of the second one.
 
     Examples
     --------
@@ -72,18 +72,35 @@ def leaf_formulas(tree: ObliqueTree, leaf: int) -> list[LeafFormula]:
     if tree.classes is None:
         return [LeafFormula("value", None, row, constant) for row, constant in zip(weights, constants, strict=True)]
     labels = [plain(label) for label in tree.classes]
-    if tree.link == "logistic":
-        return [LeafFormula("log-odds", labels[1], weights[0], constants[0])]
     if len(labels) == 2:
-        return [LeafFormula("log-odds", labels[1], weights[1] - weights[0], constants[1] - constants[0])]
+        k = affirmed(tree)
+        if tree.link != "logistic":
+            return [LeafFormula("log-odds", labels[k], weights[k] - weights[1 - k], constants[k] - constants[1 - k])]
+        return [
+            LeafFormula("log-odds", labels[k], *((weights[0], constants[0]) if k else (-weights[0], -constants[0])))
+        ]
     return [
         LeafFormula("score", label, row, constant)
         for label, row, constant in zip(labels, weights, constants, strict=True)
     ]
 
 
+def affirmed(tree: ObliqueTree) -> int:
+    """Of two classes the number of the one whose log-odds are shown: the one named like a yes, else the second.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree(np.zeros((0, 1)), [], np.zeros((0, 2)), [[0.0]], link="logistic", classes=["ja", "nein"])
+    >>> affirmed(tree)
+    0
+    """
+    assert tree.classes is not None
+    first, second = (str(label).strip().lower() in AFFIRMATIVE for label in tree.classes)
+    return 0 if first and not second else 1
+
+
 def prediction_ranges(tree: ObliqueTree, bounds: Any = None) -> list[tuple[float, float] | None]:
-    """The least and the greatest value, or probability of the second class, that each linear leaf predicts.
+    """The least and the greatest value, or probability of the class of the log-odds, that each linear leaf predicts.
 
     That is for all rows of the leaf within bounds, by linear programmes, and not only for the training rows: a row that
     comes tomorrow may be another one. None for a leaf that no such row comes to; and for all leaves where there are no
@@ -106,4 +123,5 @@ def prediction_ranges(tree: ObliqueTree, bounds: Any = None) -> list[tuple[float
     several = tree.n_outputs > 1 if tree.classes is None else len(tree.classes) > 2
     if bounds is None or several or tree.leaf_weights is None or tree.n_leaves > MOST_RANGES:
         return [None] * tree.n_leaves
-    return leaf_ranges(read_limits(tree, bounds=bounds, limits=None), read_output(tree, None, 0), _SECONDS)
+    target = None if tree.classes is None else tree.classes[affirmed(tree)]
+    return leaf_ranges(read_limits(tree, bounds=bounds, limits=None), read_output(tree, target, 0), _SECONDS)

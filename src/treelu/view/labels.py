@@ -132,15 +132,17 @@ def linear_form(
     text = ""
     terms, rest = formula_terms(tree, weights, tree.effect_scale() if scale is None else scale, top)
     for term in terms:
-        words, negative = term_words(term, weights, digits)
+        words, negative = term_words(term, weights, digits, every=top == "all")
         text = _append(text, words, negative)
     if rest > 0:
         text = _append(text, f"({rest:,} more)", False)
     return text if constant is None else append_constant(text, constant, digits)
 
 
-def term_words(term: Term, weights: np.ndarray, digits: int | None = None) -> tuple[str, bool]:
+def term_words(term: Term, weights: np.ndarray, digits: int | None = None, *, every: bool = False) -> tuple[str, bool]:
     """A term without its sign, and whether that is minus; a group's points keep their own.
+
+    Of a group the six categories with the largest points are named, or every one.
 
     Examples
     --------
@@ -153,8 +155,9 @@ def term_words(term: Term, weights: np.ndarray, digits: int | None = None) -> tu
         points = [
             f"{name} {signed_short(weights[j], digits)}" for name, j in zip(term.categories, term.features, strict=True)
         ]
-        more = len(points) - FEW
-        return f"({term.name}: {', '.join(points[:FEW])}{f', {more:,} more' if more > 0 else ''})", False
+        named = points if every else points[:FEW]
+        more = len(points) - len(named)
+        return f"({term.name}: {', '.join(named)}{f', {more:,} more' if more else ''})", False
     weight = weights[term.features[0]]
     size = short_number(abs(weight), digits)
     return (term.name if size == "1" else f"{size}·{term.name}"), bool(weight < 0)
@@ -171,13 +174,19 @@ def set_words(tree: ObliqueTree, node: int) -> str | None:
     >>> set_words(tree, 0), set_words(tree, 1)
     ('colour in {red, green}', 'colour is not blue')
     """
+    parts = set_parts(tree, node)
+    return None if parts is None else " ".join(parts)
+
+
+def set_parts(tree: ObliqueTree, node: int) -> tuple[str, str] | None:
+    """The same in two parts: the column, and which of its levels."""
     found = level_set(tree, node)
     if found is None:
         return None
     column, levels = shown_name(found.column), [shown_apart(name, found.levels) for name in found.levels]
     if len(levels) == 1:
-        return f"{column} {'is' if found.inside else 'is not'} {levels[0]}"
-    return f"{column} {'in' if found.inside else 'not in'} {{{', '.join(levels)}}}"
+        return column, f"{'is' if found.inside else 'is not'} {levels[0]}"
+    return column, f"{'in' if found.inside else 'not in'} {{{', '.join(levels)}}}"
 
 
 def append_constant(text: str, constant: float, digits: int | None = None) -> str:
@@ -220,9 +229,14 @@ def leaf_words(
 
 
 def formula_words(
-    tree: ObliqueTree, leaf: int, top: Top = None, digits: int | None = None, scale: np.ndarray | None = None
+    tree: ObliqueTree,
+    leaf: int,
+    top: Top = None,
+    digits: int | None = None,
+    scale: np.ndarray | None = None,
+    terms: str | None = None,
 ) -> str:
-    """The formulas of a linear leaf.
+    """The formulas of a linear leaf; ``terms`` stands in place of their terms.
 
     Examples
     --------
@@ -234,7 +248,11 @@ def formula_words(
     "log-odds of 'yes' = 2·x1 + 0.5·x0 - 1"
     """
     formulas = leaf_formulas(tree, leaf)
-    forms = [linear_form(tree, each.weights, each.constant, top, digits, scale) for each in formulas]
+    forms = [
+        linear_form(tree, each.weights, each.constant, top, digits, scale) if terms is None
+        else append_constant(terms, each.constant, digits)
+        for each in formulas
+    ]  # fmt: skip
     if tree.classes is None:
         return "value " + "; ".join(forms)
     return "; ".join(f"{each.title()} = {form}" for each, form in zip(formulas, forms, strict=True))
@@ -253,7 +271,21 @@ def range_words(tree: ObliqueTree, ends: tuple[float, float] | None, digits: int
         return ""
     if tree.classes is None:
         return f"from {short_number(ends[0], digits)} to {short_number(ends[1], digits)}"
-    return f"probability {shown_number(ends[0], digits or 3)} to {shown_number(ends[1], digits or 3)}"
+    low, high = (shown_probability(end, digits) for end in ends)
+    return f"probability {low}" + (f" to {high}" if high != low else "")
+
+
+def shown_probability(value: float, digits: int | None = None) -> str:
+    """A probability to so many digits; by default to three, and nothing closer than 0.001 to the ends.
+
+    Examples
+    --------
+    >>> shown_probability(0.4567), shown_probability(7e-7), shown_probability(0.99996), shown_probability(7e-7, 2)
+    ('0.457', 'below 0.001', 'above 0.999', '7e-07')
+    """
+    if digits is None and (0 < value < 0.001 or 0.999 < value < 1):
+        return "below 0.001" if value < 0.5 else "above 0.999"
+    return shown_number(value, digits or 3)
 
 
 def listed(values: Sequence[float], digits: int | None = None) -> str:

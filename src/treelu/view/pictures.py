@@ -39,6 +39,8 @@ _CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.35, 1.75, 0.5
 _LETTER = 0.052  # of a band's words beside its branch
 _FORMULAS = 4  # drawn of a linear leaf
 _NAME = 19  # letters of a name
+_LETTERS = 36  # of a whole line
+_FIGURES = 9  # of a weight, beyond which it is shown to three digits
 _CAPTION = 0.25
 _FONT = 7.5  # points
 _PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", "#9a9a96"
@@ -126,6 +128,8 @@ class _Picture:
             for node in (node for node in leaves if node >= tree.n_splits):
                 leaf = node - tree.n_splits
                 self.boxes[node] = _leaf_box(tree, leaf, top, scale, range_words(tree, ranges[leaf]))
+        letters = max((len(line.right) for box in self.boxes.values() for line in box if line.share), default=0)
+        self.numbers = max(0.63, 0.05 + 0.068 * letters)  # the room of weights beside the bars
         self.leaf_height = (2 if rows_words(tree, 0) else 1) * _LINE + 2 * _PAD
         self.places = layout(
             {node: tuple(child for _, child in branches) for node, branches in self.shown.items()}, self.height_of, _GAP
@@ -238,7 +242,7 @@ class _Picture:
         from matplotlib.patches import Rectangle
 
         bar = 0.4 * line.share / self.longest
-        corner = (right - 0.63 - bar, y - 0.3 * _LINE)
+        corner = (right - self.numbers - bar, y - 0.3 * _LINE)
         ax.add_patch(Rectangle(corner, bar, 0.6 * _LINE, color=line.color, alpha=0.75, zorder=3, lw=0))
 
     def _leaf(self, ax: Axes, node: int) -> None:
@@ -289,10 +293,11 @@ def _terms(tree: ObliqueTree, weights: np.ndarray, top: Top, scale: np.ndarray) 
             lines.append(_Line(term.name, points[0][0], share, color=points[0][1]))
             continue
         lines.append(_Line(term.name, "", share, color=_PALE))
-        for name, (text, color) in list(zip(term.categories, points, strict=True))[:FEW]:
+        named = len(points) if top == "all" else FEW
+        for name, (text, color) in list(zip(term.categories, points, strict=True))[:named]:
             lines.append(_Line(f"    {name}", text, color=color))
-        if len(points) > FEW:
-            lines.append(_Line(f"    {len(points) - FEW:,} more", "", ink=_PALE))
+        if len(points) > named:
+            lines.append(_Line(f"    {len(points) - named:,} more", "", ink=_PALE))
     if more:
         others = max(0.0, 1.0 - sum(term.effect for term in terms) / whole)
         lines.append(_Line(f"{more:,} more", f"{others:.0%} of the effect", ink=_PALE))
@@ -301,7 +306,8 @@ def _terms(tree: ObliqueTree, weights: np.ndarray, top: Top, scale: np.ndarray) 
 
 def _points(weight: float) -> tuple[str, str]:
     """A weight as it is written, and its colour."""
-    return signed_short(weight), _PLUS if weight > 0 else _MINUS
+    text = signed_short(weight)
+    return text if len(text) <= _FIGURES else signed_short(weight, 3), _PLUS if weight > 0 else _MINUS
 
 
 def _split_box(tree: ObliqueTree, node: int, top: Top, scale: np.ndarray, is_card: bool) -> list[_Line]:
@@ -336,7 +342,10 @@ def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray, ends: s
         lines.append(_Line(f"{more:,} more {'values' if tree.classes is None else 'classes'}", "", ink=_PALE))
     if ends:
         lines.append(_Line(ends, ""))
-    return [*lines[:-1], replace(lines[-1], right=rows_words(tree, tree.n_splits + leaf))]
+    rows = rows_words(tree, tree.n_splits + leaf)
+    if len(lines[-1].left) + len(rows) > _LETTERS:
+        return [*lines, _Line("", rows)]
+    return [*lines[:-1], replace(lines[-1], right=rows)]
 
 
 def caption(tree: ObliqueTree) -> str:

@@ -34,10 +34,10 @@ def plot_sizes(
     """Draw the scores of trees of several sizes, with one standard error to each side.
 
     Trees with the same number of terms are joined by a line; where there are more than six such numbers, those from 3
-    to 4, from 5 to 8 and above share one, and of trees with the same leaves the best is drawn. Where `eligible` tells
-    which trees count as good as the best, these are filled and the others hollow. Otherwise a dashed line marks one
-    standard error from the best score: a smaller tree on its good side is as good as the best, as far as the rows can
-    tell.
+    to 4, from 5 to 8 and above share one. Of trees of a line with the same leaves the best is drawn. Where `eligible`
+    tells which trees count as good as the best, these are filled and the others hollow. Otherwise a dashed line marks
+    one standard error from the best score: a smaller tree on its good side is as good as the best, as far as the rows
+    can tell.
 
     Parameters
     ----------
@@ -120,8 +120,7 @@ def _draw_lines(
         part = np.flatnonzero(kind_of == kind)
         words = _terms_words(int(terms[part].min()), int(terms[part].max()))
         part = part[np.lexsort((sign * scores[part], leaves[part]))]
-        if shared:
-            part = part[np.append(np.diff(leaves[part]) > 0, True)]  # the last of each size is the best
+        part = part[np.append(np.diff(leaves[part]) > 0, True)]  # the last of each size is the best
         # Bars of several lines stand beside each other: sizes are drawn by their logarithm.
         shift = 1 + 0.02 * (number - (len(kinds) - 1) / 2)
         ax.errorbar(leaves[part] * shift, scores[part], errors[part], fmt="o-", color=_COLORS[number], markersize=4.5,

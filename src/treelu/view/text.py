@@ -15,6 +15,7 @@ from treelu.view.labels import (
     Top,
     check_scale,
     cut,
+    formula_words,
     hidden_words,
     leaf_words,
     leaves_below,
@@ -42,8 +43,9 @@ def export_text(
 
     Neighbouring splits with the same weights are a score card: one line has their formula, and below it stand the
     bands of the score. A split with the same weights as an earlier one refers to that one:
-    ``(terms of node 0) >= 3``. A linear leaf has its formula and, where the tree remembers what its training rows held,
-    the range of its predictions for all rows like these (:func:`treelu.view.formulas.prediction_ranges`).
+    ``(terms of node 0) >= 3``. A split on a category names its levels: ``paid is yes``. A linear leaf has its formula,
+    or refers to an earlier leaf with the same terms, and, where the tree remembers what its training rows held, the
+    range of its predictions for all rows like these (:func:`treelu.view.formulas.prediction_ranges`).
 
     Parameters
     ----------
@@ -104,6 +106,7 @@ class _Lines:
         self.below, self.cards, self.depths = leaves_below(tree), Cards(tree, max_depth), tree.node_depths()
         self.ranges = prediction_ranges(tree)
         self.shown: dict[tuple[bytes, int], int] = {}  # digests of splits' weights, and the first node that has these
+        self.formulas: dict[bytes, int] = {}  # the same of leaves
 
     def written(self) -> list[str]:
         """All lines."""
@@ -130,10 +133,21 @@ class _Lines:
         """A node in words, and its branches."""
         if node >= self.tree.n_splits:
             leaf = node - self.tree.n_splits
-            words = leaf_words(self.tree, leaf, self.top, self.digits, self.scale)
+            words = self._leaf(leaf)
             ends = range_words(self.tree, self.ranges[leaf], self.digits)
             return f"leaf {node}: {words}" + (f" ({ends})" if ends else ""), []
         return (hidden_words(self.below[node]), []) if self.depths[node] == self.max_depth else self._split(node)
+
+    def _leaf(self, leaf: int) -> str:
+        """A leaf in words; a formula with the terms of an earlier leaf refers to that one."""
+        tree, weights = self.tree, self.tree.leaf_weights
+        if weights is None:
+            return leaf_words(tree, leaf, self.top, self.digits, self.scale)
+        first = self.formulas.setdefault(weights[leaf].tobytes(), tree.n_splits + leaf)
+        same = first != tree.n_splits + leaf and np.count_nonzero(weights[leaf], axis=1).max() > 1
+        return formula_words(
+            tree, leaf, self.top, self.digits, self.scale, f"(terms of leaf {first})" if same else None
+        )
 
     def _split(self, node: int) -> tuple[str, list[tuple[str, int]]]:
         """A split or a score card in words, and its branches."""

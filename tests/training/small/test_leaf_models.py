@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.linear_model import Ridge as RidgeRegression
 
-from treelu.training.small.leaf_models import OFFSET, LeafProblem, LeafRows, Ridge, fitted_leaves
+from treelu.training.small.leaf_models import OFFSET, LeafProblem, LeafRows, Ridge, fitted_leaves, solve_signed
 
 NO_SPLITS = np.zeros((0, 2), np.int64)
 CHILDREN = np.array([[1, 3], [2, 4]])  # three leaves; leaf 1 hangs on the root
@@ -105,6 +105,68 @@ def test_the_order_of_classes_does_not_matter(own: bool) -> None:
     turned = LeafRows(rows.X, rows.target[:, [2, 0, 1]], rows.weight, rows.leaf, CHILDREN, True)
     found, other = (fitted_leaves(given, Ridge(1.0, 3.0), own=own) for given in (rows, turned))
     np.testing.assert_allclose(found[:, [2, 0, 1]], other, atol=1e-3)
+
+
+@pytest.mark.parametrize("is_classifier", [True, False])
+@pytest.mark.parametrize("signs", [[1, -1, 0, 1, -1, 1], [-1, -1, -1, -1, -1, -1], [1, 1, 1, 0, 0, 0]])
+def test_slopes_with_signs_are_the_minimum_within_bounds(signs: list[int], is_classifier: bool) -> None:
+    """Of correlated features, some of which would have the wrong sign, in three leaves with one vector of slopes."""
+    rng = np.random.default_rng(1)
+    X = np.hstack([rng.normal(size=(90, 6)) @ rng.normal(size=(6, 6)), np.ones((90, 1))])
+    z = X[:, :6] @ rng.normal(size=6) + rng.logistic(size=90)
+    target = np.eye(2)[(z > 0).astype(int)] if is_classifier else z[:, None]
+    rows = LeafRows(X, target, rng.uniform(0.5, 2, 90), rng.integers(3, size=90), CHILDREN, is_classifier)
+    rows, ridge = rows._replace(signs=np.array(signs, np.float64)), Ridge(0.5, 2.0)
+    problem = LeafProblem(rows, own=False)
+    penalty, y, weight = problem.penalty(ridge), target[:, -1], rows.weight
+
+    def loss(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        scores = problem.scores(theta[:, None])[:, 0]
+        probability = 1 / (1 + np.exp(-scores)) if is_classifier else scores
+        of_rows = np.logaddexp(0, scores) - y * scores if is_classifier else (scores - y) ** 2 / 2
+        gradient = problem.transposed((weight * (probability - y))[:, None])[:, 0] + penalty @ theta
+        return float(weight @ of_rows + theta @ penalty @ theta / 2), gradient
+
+    limits = {1: (0, None), -1: (None, 0), 0: (None, None)}
+    bounds = [*(limits[sign] for sign in signs), *[(None, None)] * 3]
+    how: Any = {"method": "L-BFGS-B", "options": {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000}}
+    expected = minimize(loss, np.zeros(9), jac=True, bounds=bounds, **how).x
+    found = problem.solve(ridge)[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    assert ((found == 0) == (np.abs(expected) < 1e-9)).all()
+    assert (found[:6] == 0).any()
+    assert (found[:6] * signs >= 0).all()
+    again = problem.solve(ridge, -2 * expected[:, None])[:, 0]  # from a start of the wrong signs
+    np.testing.assert_allclose(again, expected, atol=1e-3)
+
+
+def test_signs_hold_where_pivoting_has_to_go_back() -> None:
+    """The conditions of the minimum, for matrices that are hard to tell apart from singular ones."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        p = int(rng.integers(2, 12))
+        A = rng.normal(size=(p, p)) * 10 ** rng.uniform(-2, 0, p)
+        matrix, right, signs = A.T @ A + 1e-6 * np.eye(p), rng.normal(size=(p, 1)), rng.choice([-1.0, 0.0, 1.0], p)
+        x = solve_signed(matrix, right, signs)[:, 0]
+        gradient, tolerance = matrix @ x - right[:, 0], 1e-6
+        assert (signs * x >= 0).all()
+        assert (np.abs(gradient[(x != 0) | (signs == 0)]) < tolerance).all()
+        assert (signs * gradient > -tolerance).all()
+
+
+def test_intercepts_are_in_order_along_the_splits() -> None:
+    """Right of each split of a rising feature is no intercept below those on its left, at the same slopes."""
+    rows = some_rows(1, is_classifier=False, children=CHILDREN)
+    rows = rows._replace(target=rows.target - 3 * np.isin(rows.leaf, [1])[:, None])
+    free, (below, right, above) = LeafProblem(rows, own=False), range(3)
+    given = LeafProblem(rows._replace(signs=np.zeros(3), direction=np.array([1.0, 1.0])), own=False)
+    theta = free.solve(Ridge(0.5))
+    loose, ordered = free.models(theta)[:, 0], given.models(given.solve(Ridge(0.5)))[:, 0]
+    # node 0 has node 1 on its left and leaf 1 on its right; node 1 leaves 0 and 2
+    assert loose[right, -1] < loose[[below, above], -1].min()
+    assert ordered[right, -1] >= ordered[[below, above], -1].max()
+    assert ordered[above, -1] >= ordered[below, -1]
+    np.testing.assert_allclose(ordered[:, :-1], loose[:, :-1], atol=1e-9)
 
 
 def test_separable_rows_have_finite_scores() -> None:

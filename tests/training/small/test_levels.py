@@ -179,11 +179,12 @@ def test_a_category_is_as_important_as_the_loss_without_it(own: bool) -> None:
 
 
 def test_formulas_choose_from_whole_categories() -> None:
-    group = np.repeat(np.arange(30), 4)
-    strength = np.zeros(120)
-    strength[::4] = np.arange(30)
+    group = np.repeat(np.arange(60), 4)
+    strength = np.zeros(240)
+    strength[::4] = np.arange(60)
     found = screened(strength, group)
-    assert found.tolist() == np.flatnonzero(group >= 30 - SCREENED // 4).tolist()
+    assert found.tolist() == np.flatnonzero(group >= 60 - SCREENED // 4).tolist()
+    assert screened(np.ones(200), np.zeros(200, np.int64)).tolist() == list(range(200))
 
 
 def soft_tree(split: NDArray[np.float64], rows: TrainingRows) -> SoftTree:
@@ -228,6 +229,19 @@ def test_weights_are_relative_to_the_most_frequent_level(seed: int) -> None:
     if used.sum() == 8:  # no redundant terms
         assert not used[X[:, :6].sum(axis=0).argmax()]
         assert numbers_of(soft, 2, is_classifier=True) == 8 + 1 + 2
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_a_set_has_the_rows_of_its_split(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, target, weight = table(seed % 7, True)
+    _, rows = rows_of(X, target, weight, True, GROUP)
+    split = np.zeros(11)
+    split[:6], split[-1] = rng.normal(size=6), rng.normal()
+    scaled = rows.X.astype(np.float64)
+    found = Levels.of(rows).as_set(split, np.arange(6), np.ones(6, bool))
+    np.testing.assert_array_equal(scaled @ found >= 0, scaled @ split >= 0)
 
 
 def test_levels_that_no_row_has_at_a_node_are_not_named() -> None:

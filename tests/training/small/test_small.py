@@ -178,6 +178,15 @@ def test_what_rows_tell_apart_is_not_as_good() -> None:
     assert chosen_of(losses, "smallest")[1:3] == (4, 4)
 
 
+def test_far_fewer_numbers_may_cost_a_standard_error() -> None:
+    losses = swaying(
+        {(8, 4): 0.3, (2, 1): 0.308}, 0.12
+    )  # a standard error of the difference is 0.0085; 31 numbers and 3
+    assert chosen_of(losses, "smallest")[1:3] == (2, 1)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.308}, 0.12)  # 15 numbers
+    assert chosen_of(losses, "smallest")[1:3] == (8, 4)
+
+
 def test_any_tree_must_be_more_clearly_better_than_the_constant() -> None:
     larger, size = swaying({(8, 4): 0.3, (4, 4): 0.3045}, 0.09), TreeSize(Candidate("random"), 4, 4)
     assert chosen_of(larger, "smallest")[1:3] == (8, 4)  # a standard error of the difference is 0.006

@@ -31,7 +31,7 @@ function legendItem({ name, colour, dash, note }) {
 }
 
 /** Axes over [x0, x1] × [y0, y1]; `plot` receives the scales and returns the marks. */
-function axes({ width, height = 300, x, y, xLabel, yLabel, label, xFormat = brief, yFormat = brief, plot }) {
+function axes({ width, height = 300, x, y, xLabel, yLabel, label, xTicks = null, xFormat = brief, yFormat = brief, plot }) {
   const rows = ticks(y[0], y[1]).map((v) => [v, yFormat(v)]);
   const widest = Math.max(...rows.map(([, text]) => text.length));
   const margin = { top: 10, right: 14, bottom: 40, left: Math.max(50, 26 + 6.5 * widest) }; // large numbers need room
@@ -43,7 +43,7 @@ function axes({ width, height = 300, x, y, xLabel, yLabel, label, xFormat = brie
     s("text", { class: "tick", x: margin.left - 8, y: scaleY(v) + 4, "text-anchor": "end" }, text),
   ]);
   const long = Math.max(...ticks(x[0], x[1], 3).map((v) => xFormat(v).length));
-  const below = ticks(x[0], x[1], Math.max(2, Math.floor(w / Math.max(56, 24 + 6.5 * long)))).map((v) =>
+  const below = xTicks ? xTicks.map(([v, text]) => s("text", { class: "tick", x: scaleX(v), y: margin.top + t + 18, "text-anchor": "middle" }, text)) : ticks(x[0], x[1], Math.max(2, Math.floor(w / Math.max(56, 24 + 6.5 * long)))).map((v) =>
     s("text", { class: "tick", x: Math.min(scaleX(v), margin.left + w + margin.right - 3.3 * xFormat(v).length), y: margin.top + t + 18, "text-anchor": "middle" }, xFormat(v)));
   return s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label },
     grid, below,
@@ -98,8 +98,8 @@ function barList(items, onpick = null) {
     const share = `${((100 * Math.abs(item.value)) / most).toFixed(1)}%`;
     const side = item.value < 0 ? "left" : "right";
     const name = onpick
-      ? h("button", { type: "button", class: "name link", title: item.name, onclick: () => onpick(item) }, item.name)
-      : h("span", { class: "name", title: item.name }, item.name);
+      ? h("button", { type: "button", class: "name link", title: item.name, onclick: () => onpick(item) }, item.short ?? item.name)
+      : h("span", { class: "name", title: item.name }, item.short ?? item.name);
     return h("li", {}, name,
       h("span", { class: "track" }, h("span", { class: `bar ${side}`, style: { "--share": share, "--colour": item.colour } })),
       h("span", { class: "number" }, item.text));

@@ -9,13 +9,24 @@ function showFeatures(app) {
     "How much each feature takes part in the decisions, averaged over the rows. It says what the model looks at, not what causes the target.";
   byId("feature-charts").append(...models.map((model) => {
     const index = summary.models.indexOf(model);
-    const items = model.importances.slice(0, 20).map(({ feature, share }) => ({
-      feature, name: summary.features.names[feature], value: share, text: percent(share, 1), colour: modelColour(index),
-    }));
+    const items = columnShares(summary, model.importances).slice(0, 20).map((item) => ({ ...item, text: percent(item.value, 1), colour: modelColour(index) }));
     const onpick = model.tree ? (item) => app.searchFor(index, item.feature) : null;
     return h("figure", { class: "chart" }, h("figcaption", {}, h("h3", {}, model.name)), barList(items, onpick), drawingStrip(summary, items));
   }));
   showDependence(summary);
+}
+
+/** Shares of features, those of a column's categories added up: {feature, name, value}, the largest first. */
+function columnShares(summary, importances) {
+  const categories = categoriesOf(summary.features);
+  const columns = new Map();
+  for (const { feature, share } of importances) {
+    const column = categories.get(feature)?.column;
+    const key = column === undefined ? feature : `=${column}`;
+    const found = columns.get(key) ?? columns.set(key, { feature, name: column ?? summary.features.names[feature], short: column === undefined ? summary.features.short[feature] : null, value: 0 }).get(key);
+    found.value += share;
+  }
+  return [...columns.values()].sort((a, b) => b.value - a.value);
 }
 
 /** Partial dependence of the strongest features, all on one scale. */
@@ -25,11 +36,14 @@ function showDependence(summary) {
   byId("dependence").hidden = false;
   const what = summary.classes ? `probability of ${named(summary, summary.classes[summary.positive])}` : summary.target;
   byId("dependence-about").textContent = `Mean predicted ${what} if the feature had the value in all rows and the others stayed as they are. Where features go together, such rows may not exist. The grey bars show how many rows have such a value; where they are low, the curve rests on few rows.`;
+  const categories = categoriesOf(summary.features);
   const span = range(curves.flatMap((curve) => curve.means), 0.08);
   byId("dependence-charts").append(...curves.map((curve) => {
     const name = summary.features.names[curve.feature];
+    const ask = categories.get(curve.feature); // 0 and 1 are no and yes
+    const xTicks = ask && curve.values.length === 2 ? [[0, short(ask.others, 18)], [1, short(ask.category, 18)]] : null;
     return figure(name, null, null, (width) => axes({
-      width, height: 190, x: range([...curve.values, ...curve.rows.edges], 0.02), y: span, xLabel: short(name, 40), yLabel: summary.classes ? "Probability" : "Mean",
+      width, height: 190, x: range([...curve.values, ...curve.rows.edges], 0.02), y: span, xTicks, xLabel: xTicks ? short(ask.column, 40) : summary.features.short[curve.feature] ?? short(name, 40), yLabel: summary.classes ? "Probability" : "Mean",
       label: `Partial dependence on ${name}`,
       plot: (x, y) => [
         valueBars(curve.rows, x, y(span[0]), 0.3 * (y(span[0]) - y(span[1]))),

@@ -17,6 +17,7 @@ const WORDS = {
   "ROC AUC": "The probability that a positive row is ranked above a negative one: 0.5 is guessing, 1 is perfect.",
   "Average precision": "Precision averaged over all thresholds. Guessing scores the share of positives.",
   "Log-loss": "How surprising the answers are, given the predicted probabilities; 0 is perfect.",
+  "Log-odds": "Another scale for a probability p, on which terms can be added up: log(p / (1 − p)). 0 is 50 %, 2 is 88 %, −2 is 12 %.",
   "R²": "Share of the variance that is explained: 0 is what the mean alone scores, 1 is perfect.",
   RMSE: "Root of the mean squared error, in the unit of the target.",
   Calibration: "Whether events happen as often as their predicted probabilities say.",
@@ -27,7 +28,7 @@ const WORDS = {
 };
 
 function showGlossary(summary) {
-  const other = summary.classes ? ["R²", "RMSE"] : ["Accuracy", "Recall", "Precision", "Threshold", "ROC AUC", "Average precision", "Log-loss"];
+  const other = summary.classes ? ["R²", "RMSE"] : ["Accuracy", "Recall", "Precision", "Threshold", "ROC AUC", "Average precision", "Log-loss", "Log-odds"];
   const words = Object.entries(WORDS).filter(([word]) => !other.includes(word));
   byId("glossary").append(h("summary", {}, "What do these words mean?"), h("dl", {}, words.map(([word, text]) => [h("dt", {}, word), h("dd", {}, text)])));
 }

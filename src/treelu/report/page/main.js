@@ -6,7 +6,7 @@ class App {
   constructor(summary) {
     this.summary = summary;
     this.reader = rowReader(summary);
-    this.trees = summary.models.map((model) => model.tree && new Tree(model.tree, summary.features.names, yesIsAClass(summary)));
+    this.trees = summary.models.map((model) => model.tree && new Tree(model.tree, summary.features, { signs: yesIsAClass(summary), flip: summary.classes?.length === 2 && summary.positive === 0 }));
     this.views = this.trees.map((tree) => tree && new TreeView(tree, summary, (node) => this.panel.show(node)));
     this.current = this.trees.findIndex(Boolean);
     this.row = null;

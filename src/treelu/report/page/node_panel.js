@@ -24,7 +24,10 @@ class NodePanel {
     const facts = [`depth ${tree.depth[node]}`];
     if (tree.rowsAt(node) !== null) facts.push(plural(tree.rowsAt(node), "row"));
     if (tree.weightAt(node) !== null) facts.push(`weight ${brief(tree.weightAt(node))}`);
-    if (!tree.isLeaf(node)) facts.push(plural(tree.weights.row(node).total, "term"));
+    if (!tree.isLeaf(node)) {
+      const { terms, rest } = tree.terms(node, Infinity);
+      facts.push(plural(terms.length + rest, "term"));
+    }
     const parent = tree.parent[node];
     return h("header", {},
       h("div", { class: "panel-title" }, h("h3", {}, nodeName(tree, node)),
@@ -40,7 +43,7 @@ class NodePanel {
 
   formula(node) {
     const { tree } = this.app;
-    if (tree.weights.row(node).total <= 1) return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", h("b", {}, tree.question(node)));
+    if (tree.weights.row(node).total <= 1 || tree.data.sets[node]) return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", h("b", {}, tree.question(node)));
     const { terms, rest } = tree.terms(node, 6);
     const words = terms.map(({ sign, factor, name }, i) => [`${i || sign === MINUS ? `${sign}\u00a0` : ""}${factor.replaceAll(" ", "\u00a0")}`, h("b", {}, name), " "]);
     return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", words, `${rest ? `+ ${count(rest)} more ` : ""}${tree.bound(node).replace(" ", "\u00a0")}`);
@@ -97,7 +100,7 @@ class NodePanel {
   weightChart(node) {
     const { tree, row, summary } = this.app;
     const weights = tree.weights.row(node);
-    if (weights.total < 2) return null;
+    if (weights.total < 2 || tree.data.sets[node]) return null;
     const onWay = row && row.path.nodes.includes(node) && row.x;
     const choices = { effect: "Effect", weight: "Weight", ...(onWay ? { row: "This row" } : {}) };
     if (summary.n_rows === null) delete choices.effect;
@@ -136,7 +139,7 @@ class NodePanel {
     const { row } = this.app;
     let items = Array.from(features, (feature, i) => {
       const factor = measure === "effect" ? scale[feature] : measure === "row" ? row.x[feature] : 1;
-      return { feature, value: values[i] * factor, name: names[feature] };
+      return { feature, value: values[i] * factor, name: names[feature], short: this.app.summary.features.short[feature] };
     });
     if (measure === "row") items = items.filter((item) => item.value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const shown = items.slice(0, this.bars).map((item) => ({
@@ -179,7 +182,7 @@ class NodePanel {
     const place = summary.classes ? summary.positive : 0;
     const what = summary.classes ? `the probability of ${named(summary, summary.classes[place])}` : "the prediction";
     const formula = tree.data.values[0].length === 1
-      ? h("p", { class: "formula" }, summary.classes ? "log-odds = " : `${short(summary.target, 30)} = `, tree.leafFormula(node, 6)) : null;
+      ? h("p", { class: "formula" }, summary.classes ? `log-odds of ${summary.classes[place]} = ` : `${short(summary.target, 30)} = `, tree.leafFormula(node, 6)) : null;
     return h("section", {}, h("h3", {}, "Formula of this leaf"), formula,
       ends ? h("p", { class: "muted" }, `For the rows here, ${what} goes from ${say(ends[0][place])} to ${say(ends[1][place])}.`) : null);
   }
@@ -191,7 +194,7 @@ class NodePanel {
     if (!prediction) return h("p", { class: "formula" }, "A linear leaf that no row reached.");
     const title = own ? "Prediction for this row" : tree.leafWeights ? "Mean prediction over its rows" : "Prediction";
     if (!summary.classes) {
-      return h("section", {}, h("h3", {}, title), h("p", { class: "big number" }, prediction.map((v) => valueText(summary, v)).join(", ")));
+      return h("section", {}, h("h3", {}, title), h("p", { class: "big number" }, prediction.map((v) => valueText(summary, v)).join("; ")));
     }
     const items = prediction.map((p, k) => ({ name: summary.classes[k], value: p, text: percent(p), colour: classColour(k) }))
       .sort((a, b) => b.value - a.value).slice(0, 10);
@@ -217,7 +220,8 @@ class NodePanel {
     const width = tree.data.values[0].length;
     const blocks = [];
     for (let k = 0; k < Math.min(width, 4); k += 1) {
-      const weights = tree.leafWeights.row((node - tree.nSplits) * width + k);
+      const row = tree.leafWeights.row((node - tree.nSplits) * width + k);
+      const weights = tree.flip && width === 1 ? { ...row, values: row.values.map((value) => -value) } : row;
       const title = width > 1 ? `Weights for ${summary.classes[k]}` : "Weights of the leaf";
       blocks.push(h("section", { class: "weights" }, h("h3", {}, title),
         h("p", { class: "muted" }, `How much each feature moves the result between usual rows (weight × standard deviation).`),

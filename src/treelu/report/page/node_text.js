@@ -1,5 +1,6 @@
 // What a node says: its prediction, its colour, the mix of its rows.
 
+const CARD_LETTERS = 19; // of a class, its probability and the target's name that fit on a card
 const STRIP = 20; // height of the histogram on a card
 
 /** The prediction of a leaf as text: {main, side}. */
@@ -7,7 +8,7 @@ function leafText(summary, tree, node) {
   const { prediction, range: ends } = tree.leaf(node);
   if (!prediction) return { main: "linear leaf" };
   if (!summary.classes && ends) return { main: `${valueText(summary, ends[0][0])} to ${valueText(summary, ends[1][0])}`, side: `mean ${valueText(summary, prediction[0])}` };
-  if (!summary.classes) return { main: prediction.map((v) => valueText(summary, v)).join(", "), side: tree.leafWeights ? "mean" : null };
+  if (!summary.classes) return { main: prediction.map((v) => valueText(summary, v)).join("; "), side: tree.leafWeights ? "mean" : null };
   const best = decided(summary, prediction);
   return { main: named(summary, summary.classes[best]), side: ends ? `${percent(ends[0][best])} to ${percent(ends[1][best])}` : percent(prediction[best]) };
 }
@@ -23,8 +24,16 @@ const named = (summary, label) => `${short(summary.target, 24)} = ${label}`;
 
 const cardLine = (main, side) => h("span", { class: "line" }, h("span", { class: "main" }, main), side && h("span", { class: "side number" }, side));
 
+/** A class with as much of the target's name as fits beside `side` on a card. */
+function cardClass(summary, label, side) {
+  const room = CARD_LETTERS - label.length - (side?.length ?? 0);
+  return room < 4 ? label : `${short(summary.target, room)} = ${label}`;
+}
+
 function leafLines(summary, tree, node) {
-  const { main, side } = leafText(summary, tree, node);
+  const { main: whole, side } = leafText(summary, tree, node);
+  const { prediction } = tree.leaf(node);
+  const main = summary.classes && prediction ? cardClass(summary, summary.classes[decided(summary, prediction)], side) : whole;
   const formula = tree.leafWeights && (tree.data.values[0].length === 1 ? tree.leafFormula(node, 2) : "a formula for each class");
   return [cardLine(main, side), formula && h("span", { class: "line" }, h("span", { class: "main muted" }, formula))].filter(Boolean);
 }
@@ -35,17 +44,21 @@ function splitLines(summary, tree, node) {
   const drawn = cardDrawings(summary, tree, node);
   if (drawn.length) return [h("span", { class: "pair" }, drawn.map(({ svg, name, value }) => featureDrawing(svg, name, total > 1 ? `${value < 0 ? MINUS : "+"}${brief(Math.abs(value), 2)}·${name}` : tree.question(node), value)))];
   if (total === 0) return [cardLine(tree.question(node))];
+  if (total === 1 || tree.data.sets[node]) {
+    const [name, condition] = tree.single(node);
+    const shorter = tree.data.sets[node] ? null : tree.terms(node).terms[0].short;
+    return [cardLine(shorter ?? name, short(condition, 20))];
+  }
   const { terms, rest } = tree.terms(node);
-  if (total === 1) return [cardLine(terms[0].name, tree.condition(node))];
-  const lines = terms.map(({ sign, factor, name }, i) => h("span", { class: "line" },
-    h("span", { class: "factor number" }, `${i || sign === MINUS ? sign : ""} ${factor}`.trimStart()), h("span", { class: "main" }, name)));
+  const lines = terms.map(({ sign, factor, name, short }, i) => h("span", { class: "line" },
+    h("span", { class: "factor number" }, `${i || sign === MINUS ? sign : ""} ${factor}`.trimStart()), h("span", { class: "main" }, short ?? name)));
   return [...lines, h("span", { class: "line" }, h("span", { class: "main muted" }, rest ? `+ ${count(rest)} smaller` : ""), h("span", { class: "side number" }, tree.bound(node)))];
 }
 
 /** Lines of text on a split's card. */
 function splitHeight(tree, node) {
   const { total } = tree.weights.row(node);
-  return total < 2 ? 1 : tree.terms(node).terms.length + 1;
+  return total < 2 || tree.data.sets[node] ? 1 : tree.terms(node).terms.length + 1;
 }
 
 /** How the rows at a split spread over its score, as a strip; the line is where no turns into yes. */
@@ -107,7 +120,7 @@ function predictionText(summary, prediction) {
 function valueText(summary, value) {
   if (value === null) return "–";
   summary.decimals ??= decimalsFor(summary.models[0].points?.observed ?? summary.models[0].tree.leaves.flatMap((leaf) => leaf.prediction ?? []));
-  return signed(value.toFixed(summary.decimals));
+  return marked(value, summary.decimals);
 }
 
 /** Colour of a value between the lowest and the highest leaf of a regression tree. */

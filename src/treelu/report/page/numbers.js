@@ -5,6 +5,8 @@ const signed = (text) => text.replace("-", MINUS);
 const counting = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 const count = (value) => signed(counting.format(value));
+/** A number with so many decimals; thousands are marked. */
+const marked = (value, decimals) => signed(value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
 const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 /** About `digits` significant digits, without exponents where a plain number is short; thousands are marked. */
@@ -36,7 +38,7 @@ function percent(share, decimals = null) {
 function score(value, like = value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(like);
-  return signed(value.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3));
+  return marked(value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
 }
 
 /** Decimals with which about a thousand steps fit between the lowest and the highest value. */

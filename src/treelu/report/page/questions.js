@@ -4,7 +4,7 @@ function showQuestions(summary) {
   const { questions } = summary;
   if (!questions || (!questions.rows.length && !questions.properties.length)) return;
   show("questions");
-  const open = questions.not_computed ? ` ${plural(questions.not_computed, "answer")} ${questions.not_computed === 1 ? "is" : "are"} not computed: all together may take ${brief(questions.seconds)} s.` : "";
+  const open = questions.not_computed ? ` ${plural(questions.not_computed, "answer")} ${questions.not_computed === 1 ? "is" : "are"} not computed: all together may take ${brief(questions.seconds)} s of processor time.` : "";
   const among = questions.within_training
     ? "They stay within what the training rows held: no number below the lowest or above the highest there, whole numbers where all were whole, and only categories that occurred. What is proved holds for every such row"
     : "What is proved holds for every row whose values lie within the ranges seen here";
@@ -34,7 +34,7 @@ function showAnswers(summary, i) {
     return;
   }
   const prediction = summary.models[0].sample_predictions[i];
-  const label = summary.classes ? summary.classes[decided(summary, prediction)] : null;
+  const label = !summary.classes ? null : summary.classes[summary.classes.length === 2 ? summary.positive : decided(summary, prediction)];
   const usual = summary.classes ? `The tree gives “${label}” a probability of ${percent(row.base)} on average.` : `The tree predicts ${valueText(summary, row.base)} on average.`;
   const remark = `${usual} The bars show by how much each column of this row raises or lowers that${row.exact ? "" : " (estimated)"}.`;
   const said = (share) => (summary.classes ? `${share > 0 ? "+" : ""}${signed((100 * share).toFixed(1))} points` : withSign(share));

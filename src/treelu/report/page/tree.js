@@ -1,6 +1,7 @@
 // A tree: its arrays, the way of a row through it, and what a node is called.
 
 const TERMS = 3; // of a question that are shown with their numbers
+const POINTS = 6; // categories of a column that are shown with theirs
 const LEAST_SHARE = 0.05; // of a split's effect, for a search to find it
 
 function decode(text, Type) {
@@ -35,13 +36,38 @@ class Weights {
   }
 }
 
+/** For each feature of a column of categories {column, category, others}: its name, the category, and any other in words. */
+function categoriesOf({ groups }) {
+  const found = new Map();
+  for (const { name, features, categories } of groups) {
+    features.forEach((feature, i) => {
+      const others = categories.length === 2 ? categories[1 - i] : `not ${categories[i]}`;
+      found.set(feature, { column: name, category: categories[i], others });
+    });
+  }
+  return found;
+}
+
+/** What the branches of a split by a set are called: "is not" and "is" for the condition "is red". */
+function setSides(condition) {
+  const [word, other] = condition.startsWith("is") ? ["is", "is not"] : ["in", "not in"];
+  return condition.startsWith(`${other} `) ? [word, other] : [other, word];
+}
+
 class Tree {
-  /** `signs`: branches are called by ≥ and <, where yes and no are classes. */
-  constructor(data, names, signs = false) {
+  /**
+   * `signs`: branches are called by ≥ and <, where yes and no are classes. `flip`: log-odds are shown for the first class,
+   * which is the positive one.
+   */
+  constructor(data, features, { signs = false, flip = false } = {}) {
     Object.assign(this, {
       data,
       signs,
-      names,
+      flip,
+      names: features.names,
+      short: features.short, // of long names
+      scale: features.scale,
+      categories: categoriesOf(features),
       nSplits: data.n_splits,
       nNodes: 2 * data.n_splits + 1,
       nLeaves: data.n_splits + 1,
@@ -123,31 +149,50 @@ class Tree {
     const { total } = this.weights.row(node);
     if (total === 0) return this.data.biases[node] >= 0 ? "always yes" : "always no";
     const { terms, rest } = this.terms(node, most);
-    if (total === 1) return `${terms[0].name} ${this.condition(node)}`;
+    if (total === 1 || this.data.sets[node]) return this.single(node).join(" ");
     const words = terms.map(({ sign, factor, name }, i) => `${i || sign === MINUS ? `${sign} ` : ""}${factor}${name}`);
     return `${words.join(" ")}${rest ? ` + ${count(rest)} more` : ""} ${this.bound(node)}`;
   }
 
-  /** The strongest terms of a split: {sign, factor, name, value}, and how many more there are. */
+  /** The strongest terms of a split: {sign, factor, name, short}, and how many more there are. */
   terms(node, most = TERMS) {
-    const { features, values, total } = this.weights.row(node);
-    const shown = total <= most + 1 ? Math.min(total, features.length) : most;
-    const terms = [];
-    for (let i = 0; i < shown; i += 1) {
-      const size = brief(Math.abs(values[i]));
-      terms.push({ sign: values[i] < 0 ? MINUS : "+", factor: size === "1" ? "" : `${size} × `, name: this.names[features[i]], value: values[i] });
+    return this.strongest(this.weights.row(node), most);
+  }
+
+  /** The strongest terms of some weights; the categories of a column are one: "colour: red +2, blue −1". */
+  strongest({ features, values, total }, most, sign = 1) {
+    const parts = new Map();
+    features.forEach((feature, i) => {
+      const column = this.categories.get(feature)?.column;
+      const key = column === undefined ? feature : `=${column}`;
+      const part = parts.get(key) ?? parts.set(key, { column, members: [], effect: 0 }).get(key);
+      part.members.push({ feature, value: sign * values[i] });
+      part.effect += Math.abs(values[i]) * (this.scale[feature] || 0);
+    });
+    const found = [...parts.values()].sort((a, b) => b.effect - a.effect); // equal ones stay in their order
+    const hidden = total - features.length;
+    const shown = found.length + hidden <= most + 1 ? found.length : most;
+    return { terms: found.slice(0, shown).map((part) => this.term(part)), rest: Math.max(0, found.length - shown) + hidden };
+  }
+
+  term({ column, members }) {
+    if (members.length > 1) {
+      const points = members.slice(0, POINTS).map(({ feature, value }) => `${this.categories.get(feature).category}\u00a0${withSign(value)}`);
+      const more = members.length - points.length;
+      return { sign: "+", factor: "", name: `${column}: ${points.join(", ")}${more ? `, ${count(more)} more` : ""}` };
     }
-    return { terms, rest: total - shown };
+    const [{ feature, value }] = members;
+    const size = brief(Math.abs(value));
+    return { sign: value < 0 ? MINUS : "+", factor: size === "1" ? "" : `${size} × `, name: this.names[feature], short: this.short[feature] };
   }
 
   /** The formula of a linear leaf of one output: "0.5 + 2 × age − 0.3 × fare + 3 more". */
   leafFormula(node, most) {
     const j = node - this.nSplits;
-    const { features, values, total } = this.leafWeights.row(j);
-    const words = [brief(this.data.values[j][0])];
-    const shown = total <= most + 1 ? Math.min(total, features.length) : most;
-    for (let i = 0; i < shown; i += 1) words.push(`${values[i] < 0 ? MINUS : "+"} ${brief(Math.abs(values[i]))} × ${this.names[features[i]]}`);
-    return words.join(" ") + (total > shown ? ` + ${count(total - shown)} more` : "");
+    const sign = this.flip ? -1 : 1;
+    const { terms, rest } = this.strongest(this.leafWeights.row(j), most, sign);
+    const words = terms.map((term) => `${term.sign} ${term.factor || (term.name.includes(": ") ? "" : "1 × ")}${term.name}`);
+    return [brief(sign * this.data.values[j][0]), ...words].join(" ") + (rest ? ` + ${count(rest)} more` : "");
   }
 
   /** "≥ 12": what the sum of the terms must reach for a yes. */
@@ -155,15 +200,17 @@ class Tree {
     return `≥ ${brief(-this.data.biases[node])}`;
   }
 
-  /** "≥ 12" of a split that weighs one feature. */
-  condition(node) {
-    const { values } = this.weights.row(node);
-    return `${values[0] > 0 ? "≥" : "≤"} ${brief(-this.data.biases[node] / values[0])}`;
+  /** A split that weighs one feature, or one column's categories, and its condition: ["age", "≥ 12"], ["colour", "is red"]. */
+  single(node) {
+    const { features, values } = this.weights.row(node);
+    if (this.data.sets[node]) return this.data.sets[node];
+    return [this.names[features[0]], `${values[0] > 0 ? "≥" : "≤"} ${brief(-this.data.biases[node] / values[0])}`];
   }
 
   /** A score in the terms of the split: the value of the feature where it weighs only one. */
   reading(node, score) {
     const { values, total } = this.weights.row(node);
+    if (this.data.sets[node]) return score >= 0 ? "yes" : "no";
     return total === 1 ? brief((score - this.data.biases[node]) / values[0]) : withSign(score);
   }
 
@@ -171,6 +218,7 @@ class Tree {
   sideName(node, side) {
     const { values, total } = this.weights.row(node);
     if (!this.signs || total === 0) return ["no", "yes"][side];
+    if (this.data.sets[node]) return setSides(this.data.sets[node][1])[side];
     return (total === 1 && values[0] < 0 ? [">", "≤"] : ["<", "≥"])[side];
   }
 

@@ -7,7 +7,7 @@ const PHONE_DEPTH = 2; // so that what is shown at first stays in one place
 const PHONE = "(max-width: 560px)";
 const MOST_CARDS = 1000;
 const LARGEST_FIT = 1.25; // of a small tree
-const LEAST_FIT = { desktop: 0.5, phone: 0.75 }; // of a large one at first: smaller cards cannot be read
+const LEAST_FIT = { desktop: 0.45, phone: 0.75 }; // of a large one at first: smaller cards cannot be read
 
 class TreeView {
   constructor(tree, summary, onselect) {

@@ -91,7 +91,7 @@ def largest_candidate(rows: TrainingRows, limits: TreeLimits) -> Candidate:
     if not limits.can_train(rows):
         return Candidate("gini" if rows.is_classifier else "squared_error")
     if limits.max_terms == 1:
-        return Candidate("thresholds")
+        return Candidate("thresholds" if rows.group is None else "sets")
     return Candidate("pairs") if limits.max_terms == 2 else Candidate("cart", 0.1)
 
 

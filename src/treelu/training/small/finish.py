@@ -14,6 +14,7 @@ from scipy import sparse
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.formulas import formula_models
 from treelu.training.small.leaves import STRENGTH, in_order, linear_leaves, shrunk_means
+from treelu.training.small.monotone import directions
 from treelu.training.small.path import Formula
 from treelu.training.small.redundant import without_redundant_terms
 from treelu.training.small.rows import FeatureScale, PreparedData, TrainingRows
@@ -48,7 +49,9 @@ def finished_tree(
     shrinkage = STRENGTH if formula is not None else strength
     raw = with_leaf_values(raw, data.X, data.target, data.weight, shrinkage, data.is_classifier, data.signs)
     if formula is not None:
-        models = formula_models(prepared.rows, raw.apply(data.X) - raw.n_splits, raw.children, formula, strength)
+        direction = None if data.signs is None else directions(raw.weights, data.signs)
+        leaf = raw.apply(data.X) - raw.n_splits
+        models = formula_models(prepared.rows, leaf, raw.children, formula, strength, direction)
         raw = with_models(raw, models, scale, data.is_classifier, references(data.X, data.group))
     elif leaf_rows.linear:
         (models,) = linear_leaves(raw.children, raw.apply(data.X) - raw.n_splits, leaf_rows, [strength])
@@ -219,8 +222,7 @@ def values_of_sums(
     values = shrunk_means(tree.children, sums, mass, strength, is_classifier)
     if signs is None:
         return values
-    weights: Any = tree.weights
-    return in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
+    return in_order(tree.children, tree.weights, signs, values, mass)
 
 
 def with_models(
@@ -238,7 +240,7 @@ def with_models(
     coefficients = models[:, :, :-1] / scale.spread
     weights = np.zeros((*coefficients.shape[:2], scale.n_features))
     weights[:, :, scale.columns] = coefficients
-    values = models[:, :, -1] - coefficients @ scale.mean
+    values = models[:, :, -1] - (coefficients * scale.mean).sum(axis=2)  # equal slopes: rounded alike
     for levels, reference in categories.items():
         values += relative_to(weights, levels, reference)
     if not is_classifier:

@@ -159,8 +159,8 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     **labels
         What the trees know beside their splits: `link`, `classes`, `feature_names`, `missing` of `ObliqueTree`.
     """
-    may_be_linear = config.leaves != "constant" and data.signs is None
-    prepared = PreparedData.of(data, linear_leaves=may_be_linear and not data.is_classifier)
+    may_be_linear, is_free = config.leaves != "constant", data.signs is None
+    prepared = PreparedData.of(data, linear_leaves=may_be_linear and is_free and not data.is_classifier)
     rows, limits = prepared.rows, config.limits(prepared.rows)
     losses: Losses = {}
     targets: Targets = {OWN: rows}
@@ -173,7 +173,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
             if config.leaves == "linear":
-                formula = Formula(min(limits.max_terms, rows.n_terms), own=True)
+                formula = Formula(min(limits.max_terms, rows.n_terms), own=is_free)
                 size = size._replace(formula=formula, candidate=size.candidate._replace(linear=rows.linear))
             sizes = {size: (size.leaves, size.terms)}
         else:
@@ -198,8 +198,9 @@ def compared_losses(
 ) -> Losses:
     """Held-out losses of all sizes, with constant and with linear leaves.
 
-    Splits of values are trained for either kind, those of classes for constant leaves.
+    Splits of values are trained for either kind, those of classes or with monotonic features for constant leaves.
     """
+    strength = None if isinstance(config.shrinkage, str) else float(config.shrinkage)
 
     def losses_of(folds: Folds) -> Losses:
         starts = StartTrees(limits, seed)
@@ -209,7 +210,10 @@ def compared_losses(
 
     if not folds[0][1].linear:
         found = losses_of(folds)
-        return found | with_formulas(found, folds, limits.max_terms) if may_be_linear else found
+        if not may_be_linear:
+            return found
+        of_formulas = None if folds[0][1].is_classifier else strength
+        return found | with_formulas(found, folds, limits.max_terms, of_formulas)
     for_linear = {
         size._replace(candidate=size.candidate._replace(linear=True)): found for size, found in losses_of(folds).items()
     }
@@ -217,7 +221,6 @@ def compared_losses(
     constant: Losses = {}
     for targets, held_out in constant_folds:
         add_loss(constant, CONSTANT, one_leaf(targets[OWN]), targets[OWN], held_out)
-    strength = None if isinstance(config.shrinkage, str) else float(config.shrinkage)
     if config.leaves == "auto":
         constant = losses_of(constant_folds)
     formulas = with_formulas({**constant, **for_linear}, constant_folds, limits.max_terms, strength)

@@ -2,7 +2,8 @@
 
 For some sizes of the constant trees' paths, and for the tree without splits, leaves get linear functions of all
 features (`leaf_models`), shared or of their own, with several ridges. With the ridge of least held-out loss, features
-are then taken out, those first that the second-order loss misses least, and the rest is fitted again.
+are then taken out, those first that the second-order loss misses least, and the rest is fitted again. With monotonic
+features all leaves share their slopes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.cross_validation import HeldOutLoss, Losses, Targets, record
-from treelu.training.small.leaf_models import NO_SPLITS, Floats, LeafProblem, LeafRows, Ridge
+from treelu.training.small.leaf_models import NO_SPLITS, Floats, LeafProblem, LeafRows, Ridge, fitted_leaves
+from treelu.training.small.monotone import directions
 from treelu.training.small.numbers import numbers_of
 from treelu.training.small.path import CONSTANT, OWN, Formula, TreeSize
 from treelu.training.small.rows import TrainingRows, sample_of
@@ -26,8 +28,8 @@ RIDGES = (1.0, 10.0, 100.0, 0.1, 0.01)  # of the slopes
 CHANGES = (10.0, 1.0, 100.0)  # of the changes of slopes
 USUAL_RIDGE = Ridge(1.0, 10.0)  # where nothing is compared
 SCREENED = 64  # features of a formula at most: of more, those of the largest weights in a strong ridge
-SCREENING_RIDGE = Ridge(30.0)
-MOST_ROWS = 50_000  # that formulas are fitted to
+SCREENING_RIDGE, SCREENING_ROWS = Ridge(30.0), 5_000
+MOST_ROWS = 20_000  # that formulas are fitted to
 MOST_PARAMETERS = 400  # of all leaves with slopes of their own
 LADDER = (48, 32, 24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 MOST_STRUCTURES = 8  # of each kind
@@ -61,12 +63,13 @@ def with_formulas(
     n_scores = max(1, n_outputs - 1) if folds[0][1].is_classifier else n_outputs
     roots, changes = (RIDGES, CHANGES) if strength is None else ((strength,), (strength,))
     ridges, best = [Ridge(root) for root in roots], np.inf
+    may_be_own = folds[0][1].signs is None
     for size in promising(found, parts):
-        for own in (False, True) if size.leaves > 1 else (False,):
+        for own in (False, True) if size.leaves > 1 and may_be_own else (False,):
             terms = min(part.n_features for part, _ in parts)
             if own and size.leaves * (terms + 1) * n_scores > MOST_PARAMETERS:
                 continue
-            tried = ridges if own or size == CONSTANT else ridges[:1]  # shared slopes have no changes
+            tried = ridges if own or size == CONSTANT else ridges[:1]  # of shared slopes only constants change
             full = fitted_on_folds(found[size], parts, tried, own=own)
             if size == CONSTANT:
                 ridges = [Ridge(full.ridge.root, change) for change in changes]
@@ -96,7 +99,8 @@ def promising(found: Losses, parts: Sequence[tuple[_Part, TrainingRows]]) -> lis
     """The tree without splits, and the structures with the least loss of linear leaves on the first fold."""
 
     def trial(size: TreeSize) -> float:
-        own = size.leaves * (parts[0][0].n_features + 1) <= TRIED_PARAMETERS
+        part = parts[0][0]
+        own = size.leaves * (part.n_features + 1) <= TRIED_PARAMETERS and part.rows.signs is None
         return fitted_on_folds(found[size], parts[:1], [TRIAL], own=own).loss
 
     tried = structures(found)
@@ -104,21 +108,17 @@ def promising(found: Losses, parts: Sequence[tuple[_Part, TrainingRows]]) -> lis
 
 
 class _Part:
-    """The training rows of a fold in float64, with the features that formulas may have."""
+    """The training rows of a fold, with the features that formulas may have in float64."""
 
     def __init__(self, rows: TrainingRows) -> None:
         self.index = sample_of(len(rows), MOST_ROWS)
         self.rows = rows = rows if len(self.index) == len(rows) else rows.part(self.index)
-        self.X = rows.X.astype(np.float64)
         self.target, self.weight = rows.target.astype(np.float64), rows.weight.astype(np.float64)
-        self.features = np.arange(rows.n_features)
-        self.group = rows.group
+        self.features, self.group = np.arange(rows.n_features), rows.group
         if rows.n_features > SCREENED:
-            problem = self.problem(np.zeros(len(self.X), np.int64), NO_SPLITS, own=False)
-            theta = problem.solve(SCREENING_RIDGE)
-            strength = (theta[problem.slopes] ** 2).sum(axis=1)
-            self.features = screened(strength, rows.group)
+            self.features = screened(strengths_alone(rows.some(SCREENING_ROWS)), rows.group)
             self.group = None if rows.group is None else renumbered(rows.group[self.features])
+        self.X = rows.X[:, [*self.features, -1]].astype(np.float64)
 
     @property
     def n_features(self) -> int:
@@ -128,10 +128,21 @@ class _Part:
     def n_terms(self) -> int:
         return count(self.n_features, self.group)
 
-    def problem(self, leaf: NDArray[np.int64], children: NDArray[np.int64], *, own: bool) -> LeafProblem:
+    def problem(
+        self, leaf: NDArray[np.int64], children: NDArray[np.int64], direction: Floats | None = None, *, own: bool
+    ) -> LeafProblem:
         """The problem of a tree's leaves, from that of each row, with all features that formulas may have."""
-        X = self.X[:, [*self.features, -1]]
-        return LeafProblem(LeafRows(X, self.target, self.weight, leaf, children, self.rows.is_classifier), own)
+        signs = self.rows.signs
+        rows = LeafRows(self.X, self.target, self.weight, leaf, children, self.rows.is_classifier)
+        if signs is not None:
+            rows = rows._replace(signs=signs[self.features].astype(np.float64), direction=direction)
+        return LeafProblem(rows, own)
+
+    def problem_of(self, tree: SoftTree, *, own: bool) -> LeafProblem:
+        """The problem of a tree in training."""
+        signs = self.rows.signs
+        direction = None if signs is None else directions(tree.splits[:, :-1], signs)
+        return self.problem(tree.apply(self.rows.X), tree.children, direction, own=own)
 
 
 @dataclass(frozen=True)
@@ -152,7 +163,7 @@ def fitted_on_folds(
     problems, results, totals = [], [], np.zeros(len(ridges))
     for (part, held_out), tree in zip(parts, constant.trees, strict=False):
         check_not_stopped()
-        problem = part.problem(tree.apply(part.rows.X), tree.children, own=own)
+        problem = part.problem_of(tree, own=own)
         thetas: list[Floats] = []
         for ridge in ridges:
             thetas.append(problem.solve(ridge, thetas[0] if thetas else None))
@@ -193,6 +204,15 @@ def numbers_with(part: _Part, tree: SoftTree, kept: NDArray[np.int64], *, own: b
     n_slopes = n_weights(len(kept), group) * (tree.n_leaves if own else 1)
     n_outputs = part.rows.target.shape[1]
     return numbers_of(tree, n_outputs, n_slopes, is_classifier=part.rows.is_classifier)
+
+
+def strengths_alone(rows: TrainingRows) -> Floats:
+    """The squared weights of the features in a linear model of all of them, with a strong ridge."""
+    X, target, weight = (array.astype(np.float64) for array in (rows.X, rows.target, rows.weight))
+    in_one_leaf = LeafRows(X, target, weight, np.zeros(len(X), np.int64), NO_SPLITS, rows.is_classifier)
+    (model,) = fitted_leaves(in_one_leaf, SCREENING_RIDGE, own=False)
+    squares: Floats = (model[:, :-1] ** 2).sum(axis=0)
+    return squares
 
 
 def screened(strength: Floats, group: Group) -> NDArray[np.int64]:
@@ -244,11 +264,19 @@ def held_out_scores(
 
 
 def formula_models(
-    rows: TrainingRows, leaf: NDArray[np.int64], children: NDArray[np.int64], formula: Formula, ridge: Ridge
+    rows: TrainingRows,
+    leaf: NDArray[np.int64],
+    children: NDArray[np.int64],
+    formula: Formula,
+    ridge: Ridge,
+    direction: Floats | None = None,
 ) -> Floats:
-    """Models (L, K, D + 1) of the leaves, from the leaf of each row, on the scaled features."""
+    """Models (L, K, D + 1) of the leaves, from the leaf of each row, on the scaled features.
+
+    `direction` is that of each split, where rows have signs.
+    """
     part = _Part(rows)
-    problem = part.problem(leaf[part.index], children, own=formula.own)
+    problem = part.problem(leaf[part.index], children, direction, own=formula.own)
     theta = problem.solve(ridge)
     kept, models = np.arange(problem.p), problem.models(theta)
     if formula.terms < part.n_terms:

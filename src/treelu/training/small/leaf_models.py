@@ -10,6 +10,9 @@ The loss is the sum of the rows' weighted log-losses, or of half their squared e
 with c_v the changes of the intercept, whose value at the root is free. So a tree of one leaf is a logistic or ridge
 regression, and a split must earn its change of slope. With slopes that are shared, all δ are 0 and leaves differ in
 their intercept. Features have mean 0 and standard deviation 1; the last column of X is 1.
+
+The score rises with some features, and falls with others, if shared slopes have the signs of these and intercepts are
+in order (`monotone`): the former are constraints of the minimum, the latter are clipped after it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 
+from treelu.training.small.monotone import ordered_values
 from treelu.training.small.soft_tree import leaves_below
 from treelu.tree.terms import Group, members, strongest
 
@@ -35,6 +39,7 @@ TOLERANCE = 1e-5  # of a Newton step's decrease of the loss, relative to the wei
 MOST_STEPS = 100  # of L-BFGS
 LEAST = 1e-9  # added to the curvature's diagonal
 SMALLEST = 1e-9  # of a penalty
+EXCHANGES = 10  # rounds in which all slopes of the wrong sign change sides, before they do so one by one
 
 
 class LeafRows(NamedTuple):
@@ -52,6 +57,11 @@ class LeafRows(NamedTuple):
     children : int array of shape (S, 2)
         Of the tree.
     is_classifier : bool
+    signs : float64 array of shape (p,), optional
+        1 where slopes must not be negative, −1 where they must not be positive, 0 elsewhere; there is one score then,
+        and leaves share their slopes.
+    direction : float64 array of shape (S,), optional
+        Of the splits, as of `ordered_values`, for the intercepts.
     """
 
     X: Floats
@@ -60,6 +70,8 @@ class LeafRows(NamedTuple):
     leaf: NDArray[np.int64]
     children: NDArray[np.int64]
     is_classifier: bool
+    signs: Floats | None = None
+    direction: Floats | None = None
 
     @property
     def n_leaves(self) -> int:
@@ -159,6 +171,7 @@ class LeafProblem:
             table = np.hstack([X[:, :-1], rows.leaf[order, None] == np.arange(n_leaves)])
             self.blocks = [(slice(None), slice(None), table)]
             self.size = self.p + n_leaves
+        self.signs = None if rows.signs is None else np.append(rows.signs, np.zeros(n_leaves))
 
     def penalty(self, ridge: Ridge) -> Floats:
         """The penalty's matrix (P, P)."""
@@ -221,14 +234,23 @@ class LeafProblem:
         if self.own:
             return theta.reshape(n_leaves, self.p + 1, -1).transpose(0, 2, 1).copy()
         slopes = np.broadcast_to(theta[: self.p].T, (n_leaves, theta.shape[1], self.p))
-        return np.concatenate([slopes, theta[self.p :, :, None]], axis=2)
+        return np.concatenate([slopes, self.in_order(theta[self.p :])[:, :, None]], axis=2)
+
+    def in_order(self, intercepts: Floats) -> Floats:
+        """Intercepts (L, K), clipped where splits have a direction."""
+        children, direction = self.rows.children, self.rows.direction
+        if direction is None:
+            return intercepts
+        mass = np.bincount(self.rows.leaf, self.rows.weight, self.rows.n_leaves).astype(np.float64)
+        return ordered_values(children, direction, intercepts[:, 0], mass)[:, None]
 
     def solve(self, ridge: Ridge, theta: Floats | None = None) -> Floats:
         """The parameters (P, K) of least loss, from a start."""
         theta = self.start() if theta is None else theta
         penalty = self.penalty(ridge)
         if not self.rows.is_classifier:
-            return solve_positive(self.curvature(self.weight) + penalty, self.transposed(self.weight * self.target))
+            curvature, right = self.curvature(self.weight) + penalty, self.transposed(self.weight * self.target)
+            return solve_signed(curvature, right, self.signs)
         return self._newton(theta, penalty) if self.rows.is_logistic else self._lbfgs(theta, penalty)
 
     def _newton(self, theta: Floats, penalty: Floats) -> Floats:
@@ -238,13 +260,18 @@ class LeafProblem:
             rows = (np.logaddexp(0, z) - self.target * z) * self.weight
             return float(rows.sum() + 0.5 * (theta * (penalty @ theta)).sum())
 
+        if self.signs is not None:
+            theta = np.where(self.signs[:, None] * theta < 0, 0.0, theta)
         z = self.scores(theta)
         now, least = loss(theta, z), TOLERANCE * float(self.weight.sum())
         for _ in range(NEWTON_STEPS):
             probability = _expit(z)
             gradient = self.transposed(self.weight * (probability - self.target)) + penalty @ theta
             curvature = self.curvature(self.weight * probability * (1 - probability)) + penalty
-            step = solve_positive(curvature, gradient)
+            if self.signs is None:
+                step = solve_positive(curvature, gradient)
+            else:
+                step = theta - solve_signed(curvature, curvature @ theta - gradient, self.signs)
             decrease, of_step, share = float((step * gradient).sum()), self.scores(step), 1.0
             while share > 1e-6 and (after := loss(theta - share * step, z - share * of_step)) > now:
                 share /= 2
@@ -296,7 +323,9 @@ class LeafProblem:
         """The features of the terms whose loss costs most, the problem with these, its parameters to second order."""
         inverse: Any = np.linalg.inv(self.bound(self.penalty(ridge)))
         kept = strongest(self.importances(theta, inverse, group), group, n_terms)
-        part = LeafProblem(self.rows._replace(X=self.rows.X[:, [*kept, self.p]]), self.own, self.hierarchy)
+        signs = None if self.rows.signs is None else self.rows.signs[kept]
+        rows = self.rows._replace(X=self.rows.X[:, [*kept, self.p]], signs=signs)
+        part = LeafProblem(rows, self.own, self.hierarchy)
         stays = np.zeros(self.size, bool)
         stays[np.concatenate([*(self.of_feature(feature) for feature in kept.tolist()), self.intercepts])] = True
         correction = np.linalg.solve(inverse[np.ix_(~stays, ~stays)], theta[~stays])
@@ -307,6 +336,34 @@ def solve_positive(matrix: Floats, right: Floats) -> Floats:
     """The solution of a system with a symmetric positive matrix."""
     _, solution, info = dposv(matrix, right, lower=1)
     return np.asarray(solution if info == 0 else np.linalg.lstsq(matrix, right)[0])
+
+
+def solve_signed(matrix: Floats, right: Floats, signs: Floats | None) -> Floats:
+    """The minimum (P, 1) of ½ xᵀ matrix x − rightᵀ x with signs · x ≥ 0, by block principal pivoting.
+
+    Parameters of the wrong sign are held at 0, and those that are held are let go where the loss falls on the right
+    side. Murty's rule, one parameter at a time, makes it finite.
+
+    Examples
+    --------
+    >>> matrix, right = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [0.0]])
+    >>> solve_positive(matrix, right).ravel().tolist(), solve_signed(matrix, right, np.ones(2)).ravel().tolist()
+    ([2.0, -1.0], [1.5, 0.0])
+    """
+    if signs is None:
+        return solve_positive(matrix, right)
+    free, tolerance = np.ones(len(right), bool), 1e-12 * np.abs(right).max()
+    for exchange in range(100 * len(right)):
+        x = np.zeros_like(right)
+        if free.any():
+            x[free] = solve_positive(matrix[np.ix_(free, free)], right[free])
+        wrong = signs * np.where(free, x[:, 0], (matrix @ x - right)[:, 0] + signs * tolerance) < 0
+        if not wrong.any():
+            break
+        if exchange >= EXCHANGES:
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        free ^= wrong
+    return np.where(signs[:, None] * x < 0, 0.0, x)
 
 
 def _expit(z: Floats) -> Floats:

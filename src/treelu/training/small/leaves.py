@@ -123,7 +123,7 @@ def shrunk_values(tree: SoftTree, rows: TrainingRows, strengths: Sequence[float]
 
 def in_order(
     children: NDArray[np.int64],
-    weights: NDArray[Any],
+    weights: Any,
     signs: NDArray[Any],
     values: NDArray[np.float64],
     mass: NDArray[np.float64],

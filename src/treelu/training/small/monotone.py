@@ -2,25 +2,28 @@
 
 A tree rises with a feature if, at each split that has it, the weight has the feature's sign and no leaf on the left
 is above a leaf on the right: of two rows that differ in the feature only, the higher one stays on the same path or
-leaves it to the right. This suffices; it is not necessary.
+leaves it to the right. This suffices; it is not necessary. With slopes that all leaves share and that have the
+feature's sign, the same holds of the intercepts of linear leaves.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-def directions(weights: NDArray[np.floating], signs: NDArray[np.floating]) -> NDArray[np.float64]:
+def directions(weights: Any, signs: NDArray[np.floating]) -> NDArray[np.float64]:
     """Of each split 1 if its right side must not be below its left, −1 for the reverse, 0 if it is free.
 
     Parameters
     ----------
-    weights : array of shape (S, D)
+    weights : array or sparse matrix of shape (S, D)
     signs : array of shape (D,)
         1 where the output must not fall with a feature, −1 where it must not rise, 0 elsewhere.
     """
-    return np.sign(np.asarray(weights, np.float64) @ signs)
+    return np.asarray(np.sign(weights @ signs.astype(np.float64)))
 
 
 def ordered_values(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FLOAT = np.float32
 MOST_COLUMNS = 512  # that are trained on; of more, those most correlated with the target
+BLOCK = 8_192  # rows that are scaled at once
 COMPARED = 12_000  # rows of the cross-validation at most
 REPEATED = 10_000  # rows up to which integer weights are repetitions
 
@@ -205,7 +206,8 @@ class PreparedData:
         else:
             mean, unit = target_scale(target[kept], data.weight[kept])
             target = (target - mean) / unit
-        data = replace(data, X=data.X[kept], target=target[kept], weight=data.weight[kept], signs=signs)
+        X = data.X if len(kept) == len(target) else data.X[kept]  # no copy where all are kept
+        data = replace(data, X=X, target=target[kept], weight=data.weight[kept], signs=signs)
         scale, rows = scaled_rows(data.X, data.target, data.weight, data.is_classifier)
         group = None if data.group is None else renumbered(data.group[scale.columns])
         rows = replace(rows, linear=linear_leaves, folding=data.folding, group=group)
@@ -245,16 +247,16 @@ def scaled_rows(
         columns = np.sort(
             columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS]
         )
-    part: Any = X[:, columns]
+    part: Any = X if len(columns) == X.shape[1] else X[:, columns]
     mean = _mean(part, weight)
     scale = FeatureScale(columns, mean, spreads[columns], X.shape[1])
     dense = as_csr(part).toarray() if sparse.issparse(part) else part
-    ones = np.ones((len(dense), 1), np.float32)
-    table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
+    table = np.ones((len(dense), len(columns) + 1), np.float32)
+    for start in range(0, len(dense), BLOCK):  # no second table in float64
+        block = slice(start, start + BLOCK)
+        table[block, :-1] = (dense[block] - mean) / scale.spread
     share = (weight / weight.mean()).astype(np.float32)
-    return scale, TrainingRows(
-        np.ascontiguousarray(table), np.ascontiguousarray(target, np.float32), share, is_classifier
-    )
+    return scale, TrainingRows(table, np.ascontiguousarray(target, np.float32), share, is_classifier)
 
 
 def are_counts(weight: NDArray[np.float64]) -> bool:

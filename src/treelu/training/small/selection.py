@@ -42,6 +42,7 @@ class SizeRule(NamedTuple):
     trees: Tolerance
     constant: Tolerance
     guard: float  # how far the accuracy may be below the highest
+    halving: float = 0.005  # loss that each halving of the numbers to read may cost beyond the first, up to one error
 
 
 OF_CLASSES = SizeRule(Tolerance(0.5, 0.002, 0.005, 0.02), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
@@ -61,8 +62,9 @@ def path_table(
         tolerance = errors * difference_std_error, but from least to max(most, share * best loss)
         eligible  = loss_difference <= tolerance and score >= highest score - guard
 
-    The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes the
-    eligible row with the fewest numbers (of equals the least loss), "best" the best one.
+    A row with less than half of the best one's numbers may lose up to one standard error, but no more than `halving`
+    for each halving beyond the first. The constant, the tree of one leaf without a formula, has a tolerance of its own.
+    The rule "smallest" takes the eligible row with the fewest numbers (of equals the least loss), "best" the best one.
 
     Parameters
     ----------
@@ -112,6 +114,8 @@ def path_table(
         tolerance.of(table["difference_std_error"], table.loc[best, "loss"])
         for tolerance in (allowed.trees, allowed.constant)
     )
+    halvings = np.log2(table.loc[best, "numbers"] / table["numbers"]) - 1
+    of_trees = np.maximum(of_trees, np.minimum(table["difference_std_error"], allowed.halving * halvings))
     is_constant = (table["leaves"] == 1) & (table["leaf_terms"] == 0)
     table["eligible"] = guarded & ~(table["loss_difference"] > np.where(is_constant, of_constant, of_trees))
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]

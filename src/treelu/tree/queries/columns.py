@@ -7,7 +7,7 @@ Indicators of missing values, dates and molecules stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,10 +15,11 @@ import numpy as np
 
 from treelu.tree.columns import FrameColumns
 from treelu.tree.names import shown_name
+from treelu.tree.observed import Observed
 from treelu.tree.queries.words import number
 
 MISSING = "(missing)"
-_DAYS = "days since 1970"
+DAYS = "days since 1970"
 
 Ranges = dict[int, tuple[float | None, float | None]]
 
@@ -63,6 +64,7 @@ class ColumnFeatures:
         self.columns = {column.name: column for column in encoder.columns}
         self.numbers = {name: column for name, column in self.columns.items() if column.kind == "number"}
         self.texts = {name: column for name, column in self.columns.items() if column.kind == "text"}
+        self.dates = {name: column for name, column in self.columns.items() if column.kind == "date"}
         self.places = {name: list(places) for name, places in encoder.places.items()}
         self.owners = [name for name, places in self.places.items() for _ in places]
 
@@ -129,6 +131,17 @@ class ColumnFeatures:
         if not isinstance(scale, Mapping):
             return scale
         return {place: unit for name, unit in scale.items() for place in self.features_of([name], "scale")}
+
+    def observed(self, seen: Observed | None) -> Observed | None:
+        """What the training rows held, with what only the columns know: integers beside medians, and categories."""
+        if seen is None:
+            return None
+        integers = seen.integers.copy()
+        for name, column in self.numbers.items():
+            integers[self.places[name][0]] |= column.integers
+        ours = {place for places in self.places.values() if len(places) > 1 for place in places}
+        groups = [*map(tuple, self.groups), *(group for group in seen.groups if not ours & set(group))]
+        return replace(seen, integers=integers, groups=tuple(groups))
 
     @property
     def groups(self) -> list[list[int]]:
@@ -202,8 +215,8 @@ class ColumnFeatures:
             return MISSING
         if name in self.numbers:
             return float(row[places[0]])
-        if column.kind == "date" and _DAYS in column.parts:
-            days = row[places[column.parts.index(_DAYS)]]
+        if column.kind == "date" and DAYS in column.parts:
+            days = row[places[column.parts.index(DAYS)]]
             return np.datetime64(round(days * 86_400_000_000), "us")
         return "(unknown)"
 

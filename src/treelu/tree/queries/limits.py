@@ -20,7 +20,7 @@ from treelu.tree.rows import dense_row, one_row_table
 
 
 class Budget:
-    """How long a search may take, in seconds from now on, None for no limit; and how many programmes it has solved.
+    """The processor time of a search, in seconds of this thread, None for no limit; and how many programmes it solved.
 
     Examples
     --------
@@ -31,12 +31,12 @@ class Budget:
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is not None and not seconds >= 0:
             raise ValueError(f"budget_seconds must be at least 0, or None for no limit, got {seconds}")
-        self.end = np.inf if seconds is None else time.monotonic() + seconds
+        self.end = np.inf if seconds is None else time.thread_time() + seconds
         self.n_solved = 0
 
     def spent(self) -> bool:
         """Whether no time is left."""
-        return time.monotonic() >= self.end
+        return time.thread_time() >= self.end
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from treelu.tree.output_methods import TreeMethods
@@ -43,7 +44,8 @@ class Questions(TreeMethods):
         if self._own is not None:
             known = limits == "observed" and self._tree.observed is not None
             given = self._own.limits(bounds, whole, groups, scale, everywhere=everywhere, observed=known)
-            return read_limits(self._tree, limits=limits, **given)
+            tree = replace(self._tree, observed=self._own.observed(self._tree.observed))
+            return read_limits(tree, limits=limits, **given)
         return read_limits(self._tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale)
 
     def counterfactual(
@@ -110,7 +112,8 @@ class Questions(TreeMethods):
         n : int
             How many rows to find, each in another leaf, nearest first.
         budget_seconds : float, optional
-            After so many seconds the search ends, and what it has not decided is reported as such. None: no limit.
+            After so many seconds of processor time the search ends, and what it has not decided is reported as such.
+            None: no limit.
 
         Returns
         -------
@@ -223,7 +226,7 @@ class Questions(TreeMethods):
         output : int
             Which value, in a regression of several.
         budget_seconds : float, optional
-            After so many seconds the search ends with the bounds that it has. None: no limit.
+            After so many seconds of processor time the search ends with the bounds that it has. None: no limit.
 
         Returns
         -------
@@ -271,7 +274,7 @@ class Questions(TreeMethods):
         limits, bounds, whole, groups, scale
             As in :meth:`counterfactual`: the rows that the property is about.
         budget_seconds : float, optional
-            After so many seconds the search ends, not decided. None: no limit.
+            After so many seconds of processor time the search ends, not decided. None: no limit.
 
         Returns
         -------
@@ -295,12 +298,8 @@ class Questions(TreeMethods):
         >>> first > second
         np.True_
         """
-        from treelu.tree.queries.properties import monotone
-
         rows = self._limits(limits, bounds, whole, groups, scale)
-        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
-        found = monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
-        return found if self._own is None else found.in_columns(self._own)
+        return self._monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def falls(
         self,
@@ -316,12 +315,20 @@ class Questions(TreeMethods):
         scale: Any = None,
     ) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
-        from treelu.tree.queries.properties import monotone
-
         rows = self._limits(limits, bounds, whole, groups, scale)
-        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
-        found = monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
-        return found if self._own is None else found.in_columns(self._own)
+        return self._monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
+
+    def _monotone(self, rows: Limits, feature: Any, sign: int, **asked: Any) -> Verdict:
+        """Whether an output goes with a feature, or with a column of numbers or dates."""
+        from treelu.tree.queries.properties import monotone, monotone_date
+
+        own = self._own
+        if own is None:
+            return monotone(rows, feature, sign, **asked)
+        if feature in own.dates:
+            return monotone_date(rows, own, feature, sign, **asked).in_columns(own)
+        (place,) = own.numbers_of([feature], "feature")
+        return monotone(rows, place, sign, **asked).in_columns(own)
 
     def independent(
         self,

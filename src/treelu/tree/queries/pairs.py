@@ -22,6 +22,7 @@ from treelu.tree.queries.polyhedron import Polyhedron
 _THIN = 1e-9  # in units of scale: a region that is deeper has points
 _SEAM = 1e-12  # of the leaves' range: a difference that counts as none
 _VISIBLE = 30.0  # scores whose probabilities floats tell apart
+_TRIED = 65  # values of a feature, for a pair whose outputs differ more
 
 
 # What breaks a property, leaf by leaf
@@ -182,6 +183,28 @@ class PairSearch:
                 if possible:
                     stack.append((child_a, child_b, longer, point))
         return None
+
+    def clearer(self, pair: np.ndarray) -> np.ndarray:
+        """The same rows with other values of the feature that rises, where their outputs differ more; else the pair.
+
+        The search stops at the first pair, whose values may lie on either side of a split, a billionth apart.
+        """
+        (j,), limits, levels = self.own.tolist(), self.limits, self.levels
+        assert isinstance(levels, Levels)
+        ends = limits.low[j], limits.high[j]
+        if not np.isfinite(ends).all():
+            return pair
+        values = np.r_[np.linspace(*ends, _TRIED), pair[:, j]]
+        values = np.unique(np.clip(np.round(values), *ends) if limits.whole[j] else values)
+        rows = np.repeat(pair[:1], len(values), axis=0)
+        rows[:, j] = values
+        outputs = levels.sign * levels.value.of(rows)
+        second = int(np.argmax(np.maximum.accumulate(outputs) - outputs))
+        first = int(np.flatnonzero(outputs[: second + 1] == outputs[: second + 1].max())[-1])
+        before, after = levels.sign * levels.value.of(pair)
+        found = rows[[first, second]]
+        better = outputs[first] - outputs[second] > before - after and all(map(limits.holds, found))
+        return found if better and levels.broken(found) else pair
 
     def _children(self, a: int, b: int, path: Path) -> Iterator[tuple[int, int, Path]]:
         """The pairs of branches that two rows at nodes a and b can take; nodes of the second row follow the others."""

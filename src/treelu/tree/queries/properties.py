@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.columns import ColumnFeatures
+from treelu.tree.queries.columns import DAYS, ColumnFeatures
 from treelu.tree.queries.counterfactual import answer
+from treelu.tree.queries.dates import Broken, between_dates, with_real_dates
 from treelu.tree.queries.goal import NoLeafError, Output, read_goal, read_output
 from treelu.tree.queries.limits import Limits, find_features
 from treelu.tree.queries.nearest import nearest
@@ -75,12 +76,14 @@ class Verdict:
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
+        numbers = all(isinstance(output, float) for output in self.outputs)
+        outputs = apart(self.outputs) if numbers else [answer(output) for output in self.outputs]
         if self.values:
             cells = [[shown_name(name), *_texts([row.get(name) for row in self.values])] for name in self.names]
-            return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
+            return [*cells, ["predicted", *outputs]]
         cells = [[shown_name(name), *apart(self.rows[:, place].tolist())]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
-        return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
+        return [*cells, ["predicted", *outputs]]
 
     def _repr_html_(self) -> str:
         if self.holds or not self.decided:
@@ -117,7 +120,60 @@ def monotone(
     claim = f"{value.words} never {word} when {shown_name(tree.feature_name(j))} rises"
     # With the sign turned, "never rises" is "never falls".
     search = PairSearch(limits, [j], ordered=True, levels=Levels(limits, value, sign), budget_seconds=budget_seconds)
-    return _verdict(search, claim, value.shown)
+    return _verdict(search, claim, value.shown, _goes(value, sign))
+
+
+def _goes(value: Output, sign: int) -> Broken:
+    """The second row has a lower value (sign 1), or a higher one (−1)."""
+    return lambda first, second: sign * (value.score(first) - value.score(second)) > 0
+
+
+def monotone_date(
+    limits: Limits,
+    columns: ColumnFeatures,
+    name: str,
+    sign: int,
+    *,
+    target: Any,
+    output: int,
+    budget_seconds: float | None = None,
+) -> Verdict:
+    """Whether an output never falls (sign 1) or never rises (sign −1) with a later date in a column."""
+    value = read_output(limits.tree, target, output)
+    claim = f"{value.words} never {'falls' if sign > 0 else 'rises'} when {shown_name(name)} rises"
+    proved, bases, n_solved = search_dates(limits, columns, name, sign, value, budget_seconds)
+    if proved:
+        return _unbroken(claim, limits, n_solved, 0)
+    rows = between_dates(bases, name, columns, limits, value.score, sign)
+    if rows is not None:
+        rows = with_real_dates(rows, columns, limits, _goes(value, sign), names=columns.dates.keys() - {name})
+    if rows is None:
+        return _unbroken(claim, limits, n_solved, 1)
+    return _refuted(claim, rows, limits, value.shown, n_solved)
+
+
+def search_dates(
+    limits: Limits, columns: ColumnFeatures, name: str, sign: int, value: Output, budget_seconds: float | None = None
+) -> tuple[bool, np.ndarray, int]:
+    """Whether it is proved that an output goes with a date; rows to try with real dates; how many programmes it took.
+
+    A later date has a higher year and more days, so it is enough that the output goes with both; other parts go up and
+    down. Where that is not proved, each row is at a split on a part of the date.
+    """
+    parts, places, used = columns.dates[name].parts, columns.places[name], limits.splits.used
+    reads = [(part, place) for part, place in zip(parts, places, strict=False) if used[place]]
+    rows, proved, n_solved = [limits.centre()[None]], True, 0
+    for part, place in reads:
+        rising = part in ("year", DAYS)
+        proved &= rising
+        for way in (sign,) if rising else (sign, -sign):
+            levels = Levels(limits, value, way)
+            search = PairSearch(limits, [place], ordered=True, levels=levels, budget_seconds=budget_seconds)
+            found = search.find()
+            proved &= found is None and search.n_undecided == 0
+            n_solved += search.budget.n_solved
+            rows += [] if found is None else [found]
+    return proved, np.concatenate(rows[::-1]), n_solved
 
 
 def independent(
@@ -145,26 +201,28 @@ def independent(
     depends = f"never depends on {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
     levels: Levels | Classes = Classes(tree) if value is None else Levels(limits, value, tolerance=tolerance)
     search = PairSearch(limits, chosen, ordered=False, levels=levels, budget_seconds=budget_seconds)
+    apart = () if owners is None else {owners[j] for j in chosen}
     if value is None:
-        return _verdict(search, f"the predicted class {depends}", tree.predict)
+        differ: Broken = lambda first, second: tree.predict(first) != tree.predict(second)  # noqa: E731
+        return _verdict(search, f"the predicted class {depends}", tree.predict, differ, apart)
     within = f" by more than {number(tolerance)}" if tolerance else ""
-    return _verdict(search, f"{value.words} {depends}{within}", value.shown)
+    number_of = value.of if tolerance else value.score
+    more: Broken = lambda first, second: np.abs(number_of(first) - number_of(second)) > tolerance  # noqa: E731
+    return _verdict(search, f"{value.words} {depends}{within}", value.shown, more, apart)
 
 
 def limited(
     limits: Limits, limit: float, sign: int, *, target: Any, output: int, budget_seconds: float | None = None
 ) -> Verdict:
     """Whether an output is at most (sign 1) or at least (sign −1) the limit for all permitted rows, by `predict`."""
-    tree, value = limits.tree, read_output(limits.tree, target, output)
+    value = read_output(limits.tree, target, output)
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
     found, n_solved, n_undecided = _beyond(limits, value, limit, sign, budget_seconds)
     if found is None:
         return _unbroken(claim, limits, n_solved, n_undecided)
-    used = tree.used_features().tolist()
-    names = tuple(tree.feature_name(j) for j in used)
-    return Verdict(
-        claim, False, found[None], (float(value.of(found[None])[0]),), names, tuple(used), n_solved, within=limits.words
-    )
+    beyond: Broken = lambda first, _: sign * (value.of(first) - limit) > 0  # noqa: E731
+    rows = _with_real_dates(found[None], limits, beyond)
+    return _unbroken(claim, limits, n_solved, 1) if rows is None else _refuted(claim, rows, limits, value.of, n_solved)
 
 
 def _beyond(
@@ -187,17 +245,41 @@ def _beyond(
     return found.row if found else None, found.n_solved, found.n_undecided
 
 
-def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.ndarray]) -> Verdict:
-    """Search all pairs of rows and say what was found."""
-    tree, rows = search.tree, search.find()
+def _verdict(
+    search: PairSearch,
+    claim: str,
+    outputs: Callable[[np.ndarray], np.ndarray],
+    broken: Broken,
+    apart: Collection[str] = (),
+) -> Verdict:
+    """Search all pairs of rows and say what was found; `apart`: the columns in which two rows may differ."""
+    rows, limits, n_solved = search.find(), search.limits, search.budget.n_solved
     if rows is None:
-        return _unbroken(claim, search.limits, search.budget.n_solved, search.n_undecided)
-    differs = rows[0] != rows[1]
-    shown = np.flatnonzero(search.limits.splits.used | differs)
+        return _unbroken(claim, limits, n_solved, search.n_undecided)
+    rows = search.clearer(rows) if search.ordered else rows
+    rows = _with_real_dates(rows, limits, broken, apart)
+    return _unbroken(claim, limits, n_solved, 1) if rows is None else _refuted(claim, rows, limits, outputs, n_solved)
+
+
+def _with_real_dates(
+    rows: np.ndarray, limits: Limits, broken: Broken, apart: Collection[str] = ()
+) -> np.ndarray | None:
+    """Rows that a data frame can hold, where the tree was fitted to one; None where none was found."""
+    if limits.tree.columns is None:
+        return rows
+    return with_real_dates(rows, ColumnFeatures(limits.tree.columns), limits, broken, apart)
+
+
+def _refuted(
+    claim: str, rows: np.ndarray, limits: Limits, outputs: Callable[[np.ndarray], np.ndarray], n_solved: int
+) -> Verdict:
+    """A property that one row breaks, or two."""
+    differs = rows[0] != rows[-1]
+    shown = np.flatnonzero(limits.splits.used | differs)
     places = tuple(shown[np.argsort(~differs[shown], kind="stable")].tolist())  # those that differ come first
-    names = tuple(tree.feature_name(j) for j in places)
-    shown_outputs, within = tuple(map(plain, outputs(rows))), search.limits.words
-    return Verdict(claim, False, rows, shown_outputs, names, places, search.budget.n_solved, within=within)
+    names = tuple(limits.tree.feature_name(j) for j in places)
+    found = tuple(map(plain, outputs(rows)))
+    return Verdict(claim, False, rows, found, names, places, n_solved, within=limits.words)
 
 
 def _unbroken(claim: str, limits: Limits, n_solved: int, n_undecided: int) -> Verdict:

@@ -16,7 +16,7 @@ from treelu.tree.queries.goal import Goal, NoLeafError, read_goal
 from treelu.tree.queries.limits import Limits, one_row
 from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.words import count, html_text, number, row_words
-from treelu.tree.rows import dense
+from treelu.tree.rows import dense, is_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def robustness(
             f"answer, above 0; got {change}"
         )
     keep = list(keep) if not isinstance(keep, str) else [keep]
-    if np.ndim(X) == 1 and not hasattr(X, "tocsr"):
+    if not is_frame(X) and not hasattr(X, "tocsr") and np.ndim(X) == 1:
         rows = one_row(tree, X)[None]
     else:
         rows = dense(tree.read_rows(X, every_column=True)).astype(np.float64)
