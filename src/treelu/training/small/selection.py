@@ -45,7 +45,7 @@ class SizeRule(NamedTuple):
     guard: float  # how far the accuracy may be below the highest
     halving: float = 0.005  # loss that each halving of the numbers to read may cost beyond the first, up to one error
 
-    def tolerance(self, table: pd.DataFrame, best: int) -> NDArray[np.float64]:
+    def tolerance(self, table: Any, best: Any) -> NDArray[np.float64]:
         """The difference of losses that is tolerated in each row, from the row of the best."""
         error, loss = table["difference_std_error"], table.loc[best, "loss"]
         halvings = np.log2(table.loc[best, "numbers"] / table["numbers"]) - 1
