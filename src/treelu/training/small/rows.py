@@ -207,6 +207,7 @@ class PreparedData:
             mean, unit = target_scale(target[kept], data.weight[kept])
             target = (target - mean) / unit
         X = data.X if len(kept) == len(target) else data.X[kept]  # no copy where all are kept
+        X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X  # sums over rows round alike in any layout
         data = replace(data, X=X, target=target[kept], weight=data.weight[kept], signs=signs)
         scale, rows = scaled_rows(data.X, data.target, data.weight, data.is_classifier)
         group = None if data.group is None else renumbered(data.group[scale.columns])

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from treelu.training.small.cross_validation import HeldOutLoss
 from treelu.training.small.path import CONSTANT, TreeSize
@@ -44,9 +45,17 @@ class SizeRule(NamedTuple):
     guard: float  # how far the accuracy may be below the highest
     halving: float = 0.005  # loss that each halving of the numbers to read may cost beyond the first, up to one error
 
+    def tolerance(self, table: Any, best: Any) -> NDArray[np.float64]:
+        """The difference of losses that is tolerated in each row, from the row of the best."""
+        error, loss = table["difference_std_error"], table.loc[best, "loss"]
+        halvings = np.log2(table.loc[best, "numbers"] / table["numbers"]) - 1
+        of_trees = np.maximum(self.trees.of(error, loss), np.minimum(error, self.halving * halvings))
+        is_constant = (table["leaves"] == 1) & (table["leaf_terms"] == 0)
+        return np.where(is_constant, self.constant.of(error, loss), of_trees)
+
 
 OF_CLASSES = SizeRule(Tolerance(0.5, 0.002, 0.005, 0.02), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
-OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.003, 0.01), Tolerance(2.0, 0.005, 0.01, 0.04), np.inf)
+OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.003, 0.01), Tolerance(2.0, 0.005, 0.01, 0.1), np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
            "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
 
@@ -110,14 +119,7 @@ def path_table(
         of_best = row_losses[steps[table.loc[best, "step"]]]
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
-    of_trees, of_constant = (
-        tolerance.of(table["difference_std_error"], table.loc[best, "loss"])
-        for tolerance in (allowed.trees, allowed.constant)
-    )
-    halvings = np.log2(table.loc[best, "numbers"] / table["numbers"]) - 1
-    of_trees = np.maximum(of_trees, np.minimum(table["difference_std_error"], allowed.halving * halvings))
-    is_constant = (table["leaves"] == 1) & (table["leaf_terms"] == 0)
-    table["eligible"] = guarded & ~(table["loss_difference"] > np.where(is_constant, of_constant, of_trees))
+    table["eligible"] = guarded & ~(table["loss_difference"] > allowed.tolerance(table, best))
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
