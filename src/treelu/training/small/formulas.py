@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.cross_validation import HeldOutLoss, Losses, Targets, record
-from treelu.training.small.leaf_models import NO_SPLITS, Floats, LeafProblem, LeafRows, Ridge, fitted_leaves
+from treelu.training.small.leaf_models import Floats, LeafProblem, LeafRows, Ridge, fitted_leaves
 from treelu.training.small.monotone import directions
 from treelu.training.small.numbers import numbers_of
 from treelu.training.small.path import CONSTANT, OWN, Formula, TreeSize
@@ -208,9 +208,7 @@ def numbers_with(part: _Part, tree: SoftTree, kept: NDArray[np.int64], *, own: b
 
 def strengths_alone(rows: TrainingRows) -> Floats:
     """The squared weights of the features in a linear model of all of them, with a strong ridge."""
-    X, target, weight = (array.astype(np.float64) for array in (rows.X, rows.target, rows.weight))
-    in_one_leaf = LeafRows(X, target, weight, np.zeros(len(X), np.int64), NO_SPLITS, rows.is_classifier)
-    (model,) = fitted_leaves(in_one_leaf, SCREENING_RIDGE, own=False)
+    (model,) = fitted_leaves(LeafRows.in_one_leaf(rows), SCREENING_RIDGE, own=False)
     squares: Floats = (model[:, :-1] ** 2).sum(axis=0)
     return squares
 

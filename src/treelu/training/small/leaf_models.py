@@ -28,6 +28,7 @@ from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 
 from treelu.training.small.monotone import ordered_values
+from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import leaves_below
 from treelu.tree.terms import Group, members, strongest
 
@@ -72,6 +73,12 @@ class LeafRows(NamedTuple):
     is_classifier: bool
     signs: Floats | None = None
     direction: Floats | None = None
+
+    @classmethod
+    def in_one_leaf(cls, rows: TrainingRows, columns: Any = slice(None)) -> LeafRows:
+        """All rows in the tree without splits, with some columns of their table."""
+        X, target, weight = (array.astype(np.float64) for array in (rows.X[:, columns], rows.target, rows.weight))
+        return cls(X, target, weight, np.zeros(len(X), np.int64), NO_SPLITS, rows.is_classifier)
 
     @property
     def n_leaves(self) -> int:

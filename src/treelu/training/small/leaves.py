@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treelu.training.calibration import within_range
 from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.rows import TrainingRows
-from treelu.training.small.soft_tree import SoftTree, leaf_sums, leaves_below, weighted_sums
+from treelu.training.small.soft_tree import SoftTree, leaf_sums, leaves_below, rows_of_leaves, weighted_sums
 from treelu.tree.observed import Observed
 from treelu.tree.rows import leaf_counts
 
@@ -168,12 +168,6 @@ def linear_leaves(
         for child in children[node]:
             models[child] = moved(int(child), models[node])
     return models[n_splits:].transpose(1, 0, 3, 2)
-
-
-def rows_of_leaves(leaf: NDArray[np.int64], n_splits: int) -> list[NDArray[np.int64]]:
-    """The numbers of the rows in each leaf."""
-    order = np.argsort(leaf, kind="stable")
-    return np.split(order, np.searchsorted(leaf[order], np.arange(1, n_splits + 1)))
 
 
 def outputs_by_strength(

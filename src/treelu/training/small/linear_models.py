@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.growth import NodeSplit, best_of, growing
-from treelu.training.small.leaf_models import NO_SPLITS, LeafRows, Ridge, fitted_leaves
+from treelu.training.small.leaf_models import LeafRows, Ridge, fitted_leaves
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree
 from treelu.tree import terms
@@ -29,9 +29,8 @@ def linear_scores(rows: TrainingRows, ridge: float, used: NDArray[np.int64] | No
     check_not_stopped()
     used = np.arange(rows.n_features) if used is None else used
     rows = rows.some(MOST_ROWS)
-    X, target, weight = (array.astype(np.float64) for array in (rows.X[:, [*used, -1]], rows.target, rows.weight))
-    in_one_leaf = LeafRows(X, target, weight, np.zeros(len(X), np.int64), NO_SPLITS, rows.is_classifier)
-    total = ridge * float(weight.sum())
+    in_one_leaf = LeafRows.in_one_leaf(rows, [*used, -1])
+    total = ridge * float(in_one_leaf.weight.sum())
     (model,) = fitted_leaves(in_one_leaf, Ridge(total / 2 if in_one_leaf.is_logistic else total), own=False)
     if in_one_leaf.is_logistic:  # two scores with half of the weights each
         model = np.vstack([-model, model]) / 2

@@ -129,12 +129,16 @@ def leaves_below(children: NDArray[np.int64]) -> NDArray[np.float64]:
     return below
 
 
+def rows_of_leaves(leaf: NDArray[np.int64], n_splits: int) -> list[NDArray[np.int64]]:
+    """The numbers of the rows in each leaf."""
+    order = np.argsort(leaf, kind="stable")
+    return np.split(order, np.searchsorted(leaf[order], np.arange(1, n_splits + 1)))
+
+
 def reached_rows(children: NDArray[np.int64], leaf: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """The numbers of the rows that reach each node, from the leaf of each row."""
     n_splits = len(children)
-    order = np.argsort(leaf, kind="stable")
-    of_leaves = np.split(order, np.searchsorted(leaf[order], np.arange(1, n_splits + 1)))
-    reached = [order] * n_splits + of_leaves
+    reached = [leaf] * n_splits + rows_of_leaves(leaf, n_splits)  # those of splits follow
     for node in range(n_splits - 1, -1, -1):
         reached[node] = np.concatenate([reached[child] for child in children[node]])
     return reached
