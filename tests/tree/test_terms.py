@@ -78,3 +78,17 @@ def test_words_say_where_each_level_goes() -> None:
             continue
         named = np.array([name.partition("=")[2] in found.levels for name in NAMES[1:]] + [False])
         np.testing.assert_array_equal(right, named if found.inside else ~named)
+
+
+def test_repeated_directions_count_once_however_many_splits_there_are() -> None:
+    rng = np.random.default_rng(0)
+    directions = rng.integers(-3, 4, size=(40, 3)).astype(float)
+    weights = (directions[rng.integers(0, 40, 500)] * rng.normal(size=(500, 1))).astype(np.float32)
+    lengths = np.linalg.norm(weights.astype(float), axis=1, keepdims=True)
+    units = weights / np.where(lengths == 0, 1, lengths)
+    is_sum = (weights != 0).sum(axis=1) > 1
+    is_new = [(np.abs(units[:row] @ units[row]) < 1 - 1e-11).all() for row in range(500)]
+    assert split_numbers(weights) == 500 + (weights != 0).sum(axis=1)[is_sum & is_new].sum()
+
+    many = rng.normal(size=(65_535, 8))  # their cosines with each other would take 32 GiB
+    assert split_numbers(many) == 9 * 65_535

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,11 +67,29 @@ def split_numbers(weights: NDArray[Any], group: terms.Group = None) -> int:
     weights = weights.astype(np.float64)
     lengths = np.linalg.norm(weights, axis=1, keepdims=True)
     directions = weights / np.where(lengths == 0, 1.0, lengths)
-    cosines = np.tril(np.abs(directions @ directions.T), -1)
-    is_new = cosines.max(axis=1, initial=0) < SAME_DIRECTION
+    is_new = _are_new(directions)
     n_terms, numbers = terms_and_weights(weights, group)
     is_sum, is_set = n_terms > 1, (n_terms == 1) & (numbers > 1)
     return int((~is_set).sum() + numbers[(is_new & is_sum) | is_set].sum())
+
+
+def _are_new(directions: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which unit vectors (S, D) stand for themselves: all others are one of these or its opposite.
+
+    Vectors of one direction have one projection on any line. So each is compared with those near it on one line, which
+    takes little memory for the 65,535 splits of a large tree.
+    """
+    line = np.cos(np.arange(1.0, directions.shape[1] + 1))
+    projections = np.abs(directions @ (line / np.linalg.norm(line)))
+    distance = np.sqrt(2 * (1 - SAME_DIRECTION))  # of two unit vectors of one direction, at most
+    kept: list[int] = []
+    kept_projections: list[float] = []
+    for row in np.argsort(projections, kind="stable"):
+        near = kept[bisect_left(kept_projections, projections[row] - distance) :]
+        if (np.abs(directions[near] @ directions[row]) < SAME_DIRECTION).all():
+            kept.append(row)
+            kept_projections.append(projections[row])
+    return np.isin(np.arange(len(directions)), kept)
 
 
 def terms_and_weights(weights: NDArray[Any], group: terms.Group) -> tuple[NDArray[Any], NDArray[Any]]:
