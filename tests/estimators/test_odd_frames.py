@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from treelu import LCNClassifier, ObliqueTree, ObliqueTreeClassifier
+from treelu.tables.frames import native_frame, read_frame
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -302,3 +303,14 @@ def test_a_missing_number_of_a_linear_leaf_has_no_answer(tmp_path: Path) -> None
         )
         subprocess.run(["gcc", "-o", tmp_path / "main", tmp_path / "main.c", "-lm"], check=True)
         assert subprocess.run([tmp_path / "main"]).returncode == 0
+
+
+def test_numbers_are_the_same_in_frames_of_all_libraries() -> None:
+    decimals, large = [Decimal(place) / 100 for place in range(1000)], [2**53 + 1, 2**60 - 1, *range(998)]
+    columns = {"decimal": decimals, "large": large, "lacking": [None, *large[1:]]}
+    frames = [pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)]
+    first, *others = (read_frame(native_frame(frame)).data for frame in frames)
+    assert first["decimal"].tolist() == [float(value) for value in decimals]
+    assert first["large"].tolist() == [float(value) for value in large]
+    for other in others:
+        pd.testing.assert_frame_equal(other, first, check_exact=True)

@@ -211,8 +211,7 @@ def _as_numbers(column: Any, kind: Any) -> NDArray[np.float64]:
     native = column.to_native()
     if hasattr(native, "isna"):  # pandas, whose types of numbers are many
         return native.to_numpy(np.float64, na_value=np.nan)
-    column = column.cast(nw.Float64)
-    if column.null_count():
+    if kind == nw.Decimal or column.null_count():  # Arrow's own cast rounds decimals badly, and refuses large integers
         return np.array([np.nan if value is None else value for value in column.to_list()], np.float64)
     return np.asarray(column.to_numpy(), np.float64)
 
