@@ -126,8 +126,9 @@ class Verification:
         except ValueError as error:
             raise InputError(in_columns(str(error))) from None
         self.X = self._table_rows()
-        everywhere = options.anywhere or queried.tree.observed is None
-        self.among = "" if everywhere else ", for rows within the training ranges"
+        words = [] if options.anywhere or queried.tree.observed is None else ["within the training ranges"]
+        words += ["without missing numbers and dates"] if self.columns.marks else []
+        self.among = f", for rows {' '.join(words)}" if words else ""
 
     def _table_rows(self) -> np.ndarray:
         """The rows that counterexamples start from: those given, without missing values."""
