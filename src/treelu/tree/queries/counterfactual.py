@@ -16,6 +16,8 @@ from treelu.tree.queries.words import apart, count, html_table, html_text, numbe
 if TYPE_CHECKING:
     from treelu.tree.queries.columns import ColumnFeatures
 
+_SAME = 1e-6  # a difference of distances, in parts of one more than them, that rounding in the solvers makes
+
 
 @dataclass(frozen=True)
 class Change:
@@ -70,7 +72,7 @@ class Counterfactual:
         Nearest first, each in another leaf. Empty: no permitted row gets the answer, which is proved where ``decided``.
     norm : str
     bound : float
-        No permitted row nearer than this gets the answer.
+        No permitted row nearer than this gets the answer. It is the distance, unless a search ended undecided.
     n_leaves, n_solved : int
         Leaves of the tree, and of how many a programme had to be solved.
     n_undecided : int
@@ -153,7 +155,10 @@ class Counterfactual:
             return f"{now}; no {row} is predicted {self.wanted}: {proof}"
         if not self.rows[0].changes:
             return f"{now}; that is as asked for ({self.wanted}), nothing has to change"
-        return f"{now}; the nearest row predicted {self.wanted} is {number(self.distance, 4)} away ({self.norm}):"
+        away = f"predicted {self.wanted} is {number(self.distance, 4)} away ({self.norm})"
+        if self.bound < self.distance - _SAME * (1 + self.distance):
+            return f"{now}; a row {away}, and none is nearer than {number(self.bound, 4)}:"
+        return f"{now}; the nearest row {away}:"
 
     def __str__(self) -> str:
         lines = [self._heading()]

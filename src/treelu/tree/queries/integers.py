@@ -347,10 +347,11 @@ class BranchAndBound(Generic[Answer]):
             return
         fixed = part.shape.cut(integers, at, at)
         if fixed is not None and fixed.has_room():
+            least = max(part.cost, fixed.distance_bound(self.norm)) if self.norm else part.cost
             if found is None:
-                self._close(fixed, part.cost)
-            elif found[0] > part.cost + _SAME * (1 + abs(part.cost)):  # a better one may lie beside it
-                self.least_open = min(self.least_open, part.cost)
+                self._close(fixed, least)
+            elif found[0] > least + _SAME * (1 + abs(least)):  # a better one may lie beside it
+                self.least_open = min(self.least_open, least)
         for rest in self._rest(part.shape, values):
             self._push(rest, part.moved, part.cost)
 

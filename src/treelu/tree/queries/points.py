@@ -26,7 +26,9 @@ MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is
 CLEAR_MARGINS = (1e-6, 1e-8, 1e-10)  # where any row will do: one that is clearly inside
 _DUAL, _GAP = 1e-9, 1e-7  # of their terms: a reduced cost, and a gap between bound and cost, that count as none
 
-_OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_FEASIBLE = 1e-10  # by so much a point may violate a row, which rounding in the units of one-hot groups does
+
+_OPTIONS: Any = {"primal_feasibility_tolerance": _FEASIBLE, "dual_feasibility_tolerance": 1e-10}
 # Tried in turn: presolve sometimes cannot tell "none" from "no end", and units of very unlike size need more tolerance.
 # Without a limit the interior-point method does not end on some of them.
 _LIMIT: Any = {"maxiter": 10_000}
@@ -59,7 +61,7 @@ def _solve(
             v[free] = found[0]
         return None if found is None else (v, found[1])
     if not len(cost):
-        return (np.zeros(0), np.zeros(len(most))) if (most >= 0).all() else None
+        return (np.zeros(0), np.zeros(len(most))) if (most >= -_FEASIBLE).all() else None
     rows, columns = _balance(A, cost)
     size = np.abs(cost * columns).max(initial=0.0) or 1.0
     arguments: dict[str, Any] = {"bounds": np.column_stack([low / columns, high / columns])}

@@ -88,8 +88,12 @@ class Polyhedron:
         )  # fmt: skip
 
     def inset(self, margin: float, *, strict_only: bool = False) -> Polyhedron:
-        """The same with each plane moved inwards by ``margin`` and a multiple of its noise."""
-        by = margin * (1.0 + self.noise / 1e-9)
+        """The same with each plane moved inwards by ``margin`` and a multiple of its noise.
+
+        Rows of fixed features alone stay: no point is farther from them, such as the sum of a one-hot group.
+        """
+        moves = (self.G[:, self.low < self.high] != 0).any(axis=1)
+        by = margin * (1.0 + self.noise / 1e-9) * moves
         return replace(self, h=self.h - (by * self.strict if strict_only else by))
 
     def widened(self) -> Polyhedron:

@@ -28,7 +28,8 @@ class Robustness:
     distances : array of shape (n_rows,)
         No permitted row nearer than this gets another answer; infinite where none does.
     rows : array of shape (n_rows, n_features)
-        Rows that far away (to within 1e-8 units) which do; NaN where there is none.
+        Rows that far away (to within 1e-8 units) which do, or the nearest found where a search ended undecided; NaN
+        where there is none.
     predictions : array of shape (n_rows,)
         What the rows themselves are predicted.
     norm : str
