@@ -581,3 +581,22 @@ def test_names_survive_the_table_vectorizer_of_skrub() -> None:
     assert "colour_red" in names
     assert "income" in names
     assert set(steps[-1].tree_.feature_names) >= set(names)
+
+
+def test_properties_and_ranges_tell_that_they_leave_out_missing_numbers() -> None:
+    """A row without a number may be outside a range that was proved for all others: the text has to name them."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.uniform(20, 60, N), "region": rng.choice(["north", "south"], N)})
+    frame.loc[::3, "age"] = np.nan
+    y = np.where(frame["age"].isna(), 5.0, (frame["age"] > 40) * 1.0)
+    tree = ObliqueTreeRegressor(**SMALL, leaves="constant").fit(frame, y).tree_
+    assert tree.predict(frame).max() > 4
+    for limits in ("observed", None):
+        found, proof = tree.output_range(limits=limits), tree.at_most(2.0, limits=limits)
+        assert found.high < 2
+        assert proof
+        for text in (str(found), str(proof)):
+            assert text.endswith("without missing numbers and dates")
+            assert "given ones" not in text
+    whole = ObliqueTreeRegressor(**SMALL, leaves="constant").fit(frame.fillna({"age": 0.0}), y).tree_
+    assert str(whole.output_range()).endswith("for every row within the training ranges")

@@ -180,13 +180,11 @@ class ColumnFeatures:
         everywhere: bool = False,
         observed: bool = False,
     ) -> dict[str, Any]:
-        """Arguments of `read_limits`; with `everywhere` about all rows without missing numbers.
+        """Arguments of `read_limits`; with `everywhere` about all rows without missing numbers and dates.
 
         Where the ranges of the training rows count (`observed`), they say what is 0 or 1.
         """
         fixed: Ranges = {} if observed else dict.fromkeys(self.truths, (0.0, 1.0))
-        if everywhere:
-            fixed |= dict.fromkeys(self.marks, (0.0, 0.0))
         integers = [*self.numbers_of(whole, "whole"), *([] if observed else self.truths)]
         own = [self.features_of(group, "groups") for group in groups]
         return {
@@ -194,6 +192,7 @@ class ColumnFeatures:
             "whole": integers,
             "groups": [*self.groups, *own],
             "scale": self.scale(scale),
+            "marks": self.marks if everywhere else (),
         }
 
     # From features to columns

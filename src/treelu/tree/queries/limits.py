@@ -61,7 +61,7 @@ class Limits:
         Features whose range, or whose being integers, follows from the training rows alone: a row asked about that is
         beyond it may stay there.
     words : str
-        Which rows these are: "within the training ranges"; empty where they were not limited by the training rows.
+        Which rows these are: "within the training ranges", "without missing numbers and dates"; empty for all rows.
     """
 
     splits: Splits
@@ -160,13 +160,19 @@ def read_limits(
     groups: Sequence[Iterable[Any]] = (),
     scale: Any = None,
     limits: str | None = "observed",
+    marks: Sequence[int] = (),
 ) -> Limits:
     """Read the options that do not depend on a row.
 
     What is given counts for its features; ``limits="observed"`` adds for all others what the training rows held.
+    ``marks`` are indicators of missing values that stay 0.
     """
     observed = _read_observed(tree, limits)
     low, high, given = read_bounds(tree, bounds)
+    words = [] if observed is None else ["within the training ranges" + " and the given ones" * bool(given.any())]
+    if len(marks):
+        low[list(marks)], high[list(marks)], given[list(marks)] = 0.0, 0.0, 2
+        words.append("without missing numbers and dates")
     is_whole = np.zeros(tree.n_features, dtype=bool)
     is_whole[find_features(tree, whole, "whole")] = True
     found = _read_groups(tree, groups)
@@ -197,9 +203,8 @@ def read_limits(
     low, high = np.where(is_whole, np.ceil(low), low), np.where(is_whole, np.floor(high), high)
     named = tuple(tuple(group.tolist()) for group in found)
     units = _read_scale(tree, scale)
-    words = "" if observed is None else "within the training ranges" + " and the given ones" * bool(given.any())
     settled = _settle_groups(tree, found, low, high)
-    return Limits(Splits(tree), low, high, is_whole, settled, units, named, yielding, yielding_whole, words)
+    return Limits(Splits(tree), low, high, is_whole, settled, units, named, yielding, yielding_whole, " ".join(words))
 
 
 def _read_observed(tree: ObliqueTree, limits: str | None) -> Observed | None:

@@ -41,8 +41,8 @@ class Verdict:
     n_solved : int
         Programmes that were solved.
     within : str
-        Which rows the property was proved for, or looked among, in words: "within the training ranges"; empty where
-        these were no limit.
+        Which rows the property was proved for, or looked among, in words: "within the training ranges", "without
+        missing numbers and dates"; empty for all rows.
     values : tuple of dict
         Of a tree that was fitted to a data frame: the rows in its columns.
     """
