@@ -75,8 +75,10 @@ class ColumnFeatures:
         if name in self.columns:
             return str(name)
         near = get_close_matches(str(name), list(self.columns), n=1)
-        known = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, list(self.columns)[:6]))}"
-        raise ValueError(f"{option}: the table has no column {name!r}; {known}")
+        if near:
+            raise ValueError(f"{option}: the table has no column {name!r}; did you mean {near[0]!r}?")
+        known = ", ".join(map(repr, list(self.columns)[:6]))
+        raise ValueError(f"{option}: the tree knows no column {name!r}, only those that varied in training: {known}")
 
     def features_of(self, names: Iterable[Any], option: str) -> list[int]:
         """All features of some columns; features by number stay what they are."""
