@@ -154,6 +154,11 @@ def test_a_spreadsheet_shows_texts_and_executes_none() -> None:
     assert for_spreadsheets(frame).to_csv(index=False, lineterminator="\n") == "'=a,d\n'=b,-1\nc,2\n"
 
 
+def test_classes_that_are_integers_stay_integers_beside_an_empty_prediction() -> None:
+    frame = pd.DataFrame({"prediction": [0, 1]}).astype(object).reindex(range(3))
+    assert for_spreadsheets(frame).to_csv(index=False, lineterminator="\n") == 'prediction\n0\n1\n""\n'
+
+
 @pytest.mark.parametrize(
     ("texts", "values"),
     [(["7", "1.50"], [7.0, 1.5]), (["00120", "7"], ["00120", "7"]), (["TRUE", "false"], [True, False])],

@@ -190,7 +190,13 @@ def quoted(value: Any) -> Any:
 
 def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
     """A table whose texts and column names a spreadsheet shows and does not execute."""
+    import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
-    texts = {name: frame[name].map(quoted) for name in frame.columns if not is_numeric_dtype(frame[name].dtype)}
+    # As objects: beside an empty prediction a class 1 would be read as 1.0.
+    texts = {
+        name: pd.Series([quoted(value) for value in frame[name]], frame.index, object)
+        for name in frame.columns
+        if not is_numeric_dtype(frame[name].dtype)
+    }
     return frame.assign(**texts).rename(columns=quoted)
