@@ -262,7 +262,7 @@ def test_bad_questions_about_numbers(lend) -> None:
 def test_properties_that_hold(lend) -> None:
     typed = lend("verify", "--rises", "income", "--falls", "debt", "--at-most", 0.9, "--at-least", "0.2")
     assert typed.code == 0
-    among = ", for rows without missing numbers and dates"
+    among = ", for rows without missing values"
     assert typed.out.splitlines() == [
         f"proved: the probability of loan = yes never falls when income rises{among}",
         f"proved: the probability of loan = yes never rises when debt rises{among}",

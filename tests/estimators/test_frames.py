@@ -596,7 +596,7 @@ def test_properties_and_ranges_tell_that_they_leave_out_missing_numbers() -> Non
         assert found.high < 2
         assert proof
         for text in (str(found), str(proof)):
-            assert text.endswith("without missing numbers and dates")
+            assert text.endswith("without missing values")
             assert "given ones" not in text
     whole = ObliqueTreeRegressor(**SMALL, leaves="constant").fit(frame.fillna({"age": 0.0}), y).tree_
     assert str(whole.output_range()).endswith("for every row within the training ranges")

@@ -127,7 +127,7 @@ class Verification:
             raise InputError(in_columns(str(error))) from None
         self.X = self._table_rows()
         words = [] if options.anywhere or queried.tree.observed is None else ["within the training ranges"]
-        words += ["without missing numbers and dates"] if self.columns.marks else []
+        words += ["without missing values"] if self.columns.marks else []
         self.among = f", for rows {' '.join(words)}" if words else ""
 
     def _table_rows(self) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.tree.queries.oracles import norm_of, rounded_tree
 from treelu.tree import ObliqueTree
+from treelu.tree.missing import MissingValues
 from treelu.tree.observed import Observed
 
 
@@ -97,3 +98,20 @@ def test_one_hot_groups_of_training_are_kept() -> None:
     assert not tree.at_most(0.5, limits=None)
     with pytest.raises(ValueError, match="one-hot group"):
         tree.rises(0)
+
+
+def test_a_proof_is_about_rows_without_missing_values() -> None:
+    """A missing age is filled with 40 and marked; the mark alone changes the class, which no proof may deny."""
+    tree = ObliqueTree(
+        [[0.0, 1.0]], [-0.5], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=["no", "yes"],
+        feature_names=["age", "age is missing"], missing=MissingValues(np.array([40.0]), np.array([0])),
+        observed=Observed(np.array([20.0, 0.0]), np.array([60.0, 1.0]), np.array([True, True])),
+    )  # fmt: skip
+    assert tree.predict([[40.0], [np.nan]]).tolist() == ["no", "yes"]
+    for limits in ("observed", None):
+        proofs = [tree.independent("age", limits=limits), tree.at_most(0.5, limits=limits)]
+        assert all(str(proof).endswith("without missing values") for proof in proofs)
+        assert all(proofs)
+    assert tree.output_range().high < 0.5
+    assert not tree.at_most(0.5, bounds={"age is missing": (0, 1)})
+    assert not tree.independent("age is missing", bounds={"age is missing": (0, 1)})

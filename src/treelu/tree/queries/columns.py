@@ -182,7 +182,7 @@ class ColumnFeatures:
         everywhere: bool = False,
         observed: bool = False,
     ) -> dict[str, Any]:
-        """Arguments of `read_limits`; with `everywhere` about all rows without missing numbers and dates.
+        """Arguments of `read_limits`; with `everywhere` about rows without missing numbers and dates.
 
         Where the ranges of the training rows count (`observed`), they say what is 0 or 1.
         """

@@ -61,7 +61,7 @@ class Limits:
         Features whose range, or whose being integers, follows from the training rows alone: a row asked about that is
         beyond it may stay there.
     words : str
-        Which rows these are: "within the training ranges", "without missing numbers and dates"; empty for all rows.
+        Which rows these are: "within the training ranges", "without missing values"; empty for all rows.
     """
 
     splits: Splits
@@ -165,14 +165,15 @@ def read_limits(
     """Read the options that do not depend on a row.
 
     What is given counts for its features; ``limits="observed"`` adds for all others what the training rows held.
-    ``marks`` are indicators of missing values that stay 0.
+    ``marks`` are indicators of missing values, which are 0 unless given.
     """
     observed = _read_observed(tree, limits)
     low, high, given = read_bounds(tree, bounds)
     words = [] if observed is None else ["within the training ranges" + " and the given ones" * bool(given.any())]
-    if len(marks):
-        low[list(marks)], high[list(marks)], given[list(marks)] = 0.0, 0.0, 2
-        words.append("without missing numbers and dates")
+    marks = [mark for mark in marks if not given[mark]]
+    if marks:
+        low[marks], high[marks], given[marks] = 0.0, 0.0, 2
+        words.append("without missing values")
     is_whole = np.zeros(tree.n_features, dtype=bool)
     is_whole[find_features(tree, whole, "whole")] = True
     found = _read_groups(tree, groups)

@@ -46,7 +46,11 @@ class Questions(TreeMethods):
             given = self._own.limits(bounds, whole, groups, scale, everywhere=everywhere, observed=known)
             tree = replace(self._tree, observed=self._own.observed(self._tree.observed))
             return read_limits(tree, limits=limits, **given)
-        return read_limits(self._tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        missing = self._tree.missing if everywhere else None
+        marks = () if missing is None else missing.indicators.tolist()
+        return read_limits(
+            self._tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale, marks=marks
+        )
 
     def counterfactual(
         self,

@@ -42,7 +42,7 @@ class Verdict:
         Programmes that were solved.
     within : str
         Which rows the property was proved for, or looked among, in words: "within the training ranges", "without
-        missing numbers and dates"; empty for all rows.
+        missing values"; empty for all rows.
     values : tuple of dict
         Of a tree that was fitted to a data frame: the rows in its columns.
     """
@@ -241,7 +241,7 @@ def _beyond(
         goal = read_goal(tree, target, output=value.output, **asked)
     except NoLeafError:  # no leaf is beyond it, wherever a row lies
         return None, 0, 0
-    found = nearest(start, goal, limits.around(start), budget_seconds=budget_seconds)
+    found = nearest(start, goal, limits, budget_seconds=budget_seconds)
     return found.row if found else None, found.n_solved, found.n_undecided
 
 

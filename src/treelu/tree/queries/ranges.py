@@ -31,7 +31,7 @@ class OutputRange:
     n_leaves, n_reached : int
         Leaves of the tree, and how many of them were looked into.
     within : str
-        Which rows these are, in words: "within the training ranges", "without missing numbers and dates"; empty for
+        Which rows these are, in words: "within the training ranges", "without missing values"; empty for
         all rows.
     """
 
