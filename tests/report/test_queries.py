@@ -27,6 +27,7 @@ from treelu.report.queries import (
     property_words,
 )
 from treelu.tree import ObliqueTree
+from treelu.tree.missing import MissingValues
 from treelu.tree.observed import Observed
 
 
@@ -70,6 +71,9 @@ def test_answers_stay_within_what_training_held():
     tree = loan_tree(biases=[-2.5], observed=observed)
     answers = answer_queries(plain_asking(tree), ROWS[:1], ROWS, [0, 1])
     assert answers["within_training"]
+    assert not answers["without_missing"]
+    filled = replace(tree, missing=MissingValues(np.array([0.0]), np.array([0])), feature_names=["debt", "no debt"])
+    assert answer_queries(plain_asking(filled), ROWS[:1], ROWS, [0, 1])["without_missing"]
     assert answers["rows"][0]["change"] == "would be yes if income were 3 instead of 1"
     free = answer_queries(plain_asking(loan_tree(biases=[-2.5])), ROWS[:1], ROWS, [0, 1])
     assert not free["within_training"]

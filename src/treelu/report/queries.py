@@ -175,6 +175,7 @@ def answer_queries(
         "not_computed": sum(name not in row for row in rows for name in ROW_ANSWERS) + properties.count(None),
         "seconds": budget.seconds,
         "within_training": tree.observed is not None,
+        "without_missing": bool(asking.present) or tree.missing is not None,
     }
 
 

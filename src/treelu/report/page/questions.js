@@ -5,10 +5,11 @@ function showQuestions(summary) {
   if (!questions || (!questions.rows.length && !questions.properties.length)) return;
   show("questions");
   const open = questions.not_computed ? ` ${plural(questions.not_computed, "answer")} ${questions.not_computed === 1 ? "is" : "are"} not computed: all together may take ${brief(questions.seconds)} s of processor time.` : "";
+  const whole = questions.without_missing ? " without missing values" : "";
   const among = questions.within_training
     ? "They stay within what the training rows held: no number below the lowest or above the highest there, whole numbers where all were whole, and only categories that occurred. What is proved holds for every such row"
     : "What is proved holds for every row whose values lie within the ranges seen here";
-  byId("questions-about").textContent = `These answers are exact: they are worked out from the tree, not estimated. ${among}; what is refuted fails for at least one such row.${open}`;
+  byId("questions-about").textContent = `These answers are exact: they are worked out from the tree, not estimated. ${among}${whole}; what is refuted fails for at least one such row.${open}`;
   byId("questions-properties").append(...questions.properties.map(({ words, proved }) => h("li", { class: proved ? "proved" : "refuted" }, words)));
   if (!questions.rows.length) return;
   byId("questions-rows").hidden = false;
