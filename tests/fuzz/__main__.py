@@ -7,7 +7,7 @@ import sys
 import time
 
 from tests import fuzz
-from tests.fuzz import integers, linear, models, proofs, tables, trees
+from tests.fuzz import groups, integers, linear, models, proofs, tables, trees
 
 FUZZERS = {
     "models": models.fuzz,
@@ -16,6 +16,7 @@ FUZZERS = {
     "tables": tables.fuzz,
     "proofs": proofs.fuzz,
     "linear": linear.fuzz,
+    "groups": groups.fuzz,
 }
 
 

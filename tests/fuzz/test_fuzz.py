@@ -11,7 +11,7 @@ from tests.fuzz.cases import run_cases
 
 pytestmark = pytest.mark.slow
 
-SHORT = {"models": 300, "trees": 1500, "integers": 12, "tables": 120, "proofs": 300, "linear": 15}
+SHORT = {"models": 300, "trees": 1500, "integers": 12, "tables": 120, "proofs": 300, "linear": 15, "groups": 100}
 
 
 @pytest.mark.parametrize("name", FUZZERS)
@@ -21,7 +21,7 @@ def test_a_short_run(name: str) -> None:
     tally = FUZZERS[name](0, SHORT[name])
     assert not tally.failures
     assert tally.tried == SHORT[name]
-    assert tally.outcomes["proved" if name in ("proofs", "linear") else "refused"] > 0
+    assert tally.outcomes["proved" if name in ("proofs", "linear", "groups") else "refused"] > 0
 
 
 def test_failures_are_counted_and_can_be_run_again(capsys: pytest.CaptureFixture[str]) -> None:

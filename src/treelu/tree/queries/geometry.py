@@ -193,6 +193,11 @@ class Surroundings:
             own = node % tree.n_splits  # what stays is the same in both rows of a pair
             self.h[node] = node_scores(row, np.zeros(1, dtype=int), tree.weights, tree.biases, own)[0]
 
+    def counted(self) -> list[np.ndarray]:
+        """The groups as places of what may move, with members that the ranges fix: a change of each counts as one."""
+        named = ([self.place[j] for j in group if j in self.place] for group in self.limits.named_groups)
+        return [np.array(group) for group in named if group]
+
     def _steps(self) -> np.ndarray:
         """By how much a node's scores differ at least, of integers with weights that have a common divisor.
 

@@ -52,11 +52,14 @@ class Discrete:
         Features of which exactly one is 1 and the others are 0.
     max_changes : int or None
         How many features may change, a group counting as one.
+    counted : list of int arrays
+        The features that count as one: the groups, with their members that are fixed in advance.
     """
 
     whole: np.ndarray
     groups: list[np.ndarray]
     max_changes: int | None = None
+    counted: list[np.ndarray] = field(default_factory=list)
 
     @property
     def any(self) -> bool:
@@ -66,11 +69,15 @@ class Discrete:
     def units(self) -> tuple[np.ndarray, int]:
         """For each feature the number of what it counts as when it changes, and how many of these there are."""
         unit = np.full(len(self.whole), -1)
-        for g, group in enumerate(self.groups):
+        for g, group in enumerate(self.counted):
             unit[group] = g
         single = np.flatnonzero(unit < 0)
-        unit[single] = len(self.groups) + np.arange(len(single))
-        return unit, len(self.groups) + len(single)
+        unit[single] = len(self.counted) + np.arange(len(single))
+        return unit, len(self.counted) + len(single)
+
+    def permits(self, y: np.ndarray) -> bool:
+        """Whether a change is of no more than `max_changes` features."""
+        return self.max_changes is None or len(np.unique(self.units()[0][y != 0])) <= self.max_changes
 
     def steps(self, most: float, scale: np.ndarray) -> np.ndarray:
         """How far each feature changes at least, where one changes by ``most``: integers take whole steps."""
@@ -126,6 +133,8 @@ class BranchAndBound(Generic[Answer]):
         Which norm of y the cost is, if it is one.
     below : float
         Only costs below this are of use.
+    is_empty : callable
+        A polyhedron → whether it is proved that no row in it has the answer.
     """
 
     def __init__(
@@ -136,9 +145,10 @@ class BranchAndBound(Generic[Answer]):
         budget: Budget,
         norm: str | None = None,
         below: float = np.inf,
+        is_empty: Callable[[Polyhedron], bool] = proved_empty,
     ) -> None:
         self.discrete, self.relax, self.settle, self.norm, self.below = discrete, relax, settle, norm, below
-        self.budget = budget
+        self.budget, self.is_empty = budget, is_empty
         self.unit, self.n_units = discrete.units()
         self.order = itertools.count()
         self.parts: list[_Part] = []
@@ -252,7 +262,7 @@ class BranchAndBound(Generic[Answer]):
 
     def _close(self, shape: Polyhedron, cost: float) -> None:
         """Leave a part without a row: it is proved to be empty, or stays open."""
-        if not proved_empty(shape):
+        if not self.is_empty(shape):
             self.least_open = min(self.least_open, cost)
             self.n_open += 1
 

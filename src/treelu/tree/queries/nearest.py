@@ -86,7 +86,7 @@ class _Search:
     def __init__(self, goal: Goal, place: Surroundings, norm: str, max_changes: int | None, budget: Budget) -> None:
         self.goal, self.place, self.norm, self.budget, self.tree = goal, place, norm, budget, goal.tree
         self.costs = place.side_costs(norm)
-        self.discrete = Discrete(place.whole, place.groups, max_changes)
+        self.discrete = Discrete(place.whole, place.groups, max_changes, place.counted())
         self.queue: list[tuple[float, int, int, Any]] = []
         self.order = itertools.count()
         self.bound = np.inf  # no row nearer than this has the answer; infinite where there is none at all
@@ -136,7 +136,8 @@ class _Search:
             if shape.empty_by_bounds():
                 continue
             if not shape.has_room():  # one row alone
-                self.push(max(bound, length(shape.low, self.norm)), _SOLVED, (shape, leaf, way, shape.low))
+                if self.discrete.permits(shape.low):
+                    self.push(max(bound, length(shape.low, self.norm)), _SOLVED, (shape, leaf, way, shape.low))
                 continue
             better = max(bound, length(np.clip(0.0, shape.low, shape.high), self.norm))
             if not len(shape.h) and way.softmax is None and not self.discrete.groups:
@@ -151,8 +152,7 @@ class _Search:
         """A leaf that is a box: its nearest point needs no programme."""
         goal = np.where(self.discrete.whole, np.round(shape.at), shape.at)
         y = (np.clip(goal, shape.first, shape.last) - shape.at) / shape.scale
-        most = self.discrete.max_changes
-        if most is None or np.count_nonzero(y) <= most:
+        if self.discrete.permits(y):
             self.push(length(y, self.norm), _SOLVED, (shape, leaf, way, y))
 
     def _undecided(self, bound: float) -> None:
@@ -197,7 +197,11 @@ class _Search:
             return None
 
         below = min((entry[0] for entry in self.queue if entry[1] == _ROW), default=np.inf)
-        search = BranchAndBound(self.discrete, relax, settle, self.budget, self.norm, below)
+
+        def is_empty(part: Polyhedron) -> bool:
+            return proved_empty(part if way.softmax is None else self._nearest(part, leaf, way)[1])
+
+        search = BranchAndBound(self.discrete, relax, settle, self.budget, self.norm, below, is_empty)
         least, found = search.best(shape)
         self.bound = min(self.bound, max(bound, least))
         if found is not None:
