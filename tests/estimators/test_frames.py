@@ -401,6 +401,7 @@ def test_a_later_date() -> None:
         assert str(found).startswith(f"refuted: the probability of 'yes' never {'falls' if sign > 0 else 'rises'} when")
         first, second = pd.DataFrame(found.values)["since"]
         assert first < second
+        assert "00:00" not in str(found)
         first, second = model.predict_proba(pd.DataFrame(found.values))[:, 1]
         assert sign * (first - second) > 0
     days = (frame["since"] - frame["since"].min()).dt.days

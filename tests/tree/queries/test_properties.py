@@ -258,3 +258,13 @@ def test_rows_on_a_plane_alone_refute_too() -> None:
     assert first > second
     assert tree.falls(0, bounds=(1, 2))  # beyond the plane only the leaf with 1 is left
     assert not tree.independent(1, of="value", bounds={0: (0, 0), 1: (1, 2)})
+
+
+def test_a_limit_of_a_probability_is_from_0_to_1() -> None:
+    """50 for 50 % would be proved, of no use to anyone."""
+    tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=["no", "yes"])
+    for name, limit in (("at_most", 50), ("at_least", -0.1), ("at_most", np.nan)):
+        with pytest.raises(ValueError, match=f"{name} of a probability must be from 0 to 1, got {limit}"):
+            getattr(tree, name)(limit)
+    assert tree.at_most(1)
+    assert tree.at_least(0)

@@ -18,6 +18,8 @@ from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.pairs import Classes, Levels, PairSearch
 from treelu.tree.queries.words import apart, html_table, html_text, number, text_table
 
+_ROUNDED = 1e-9  # so far beyond 0 and 1 a limit of a probability is one of them, rounded
+
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
@@ -96,10 +98,14 @@ def _texts(values: list[Any]) -> list[str]:
     """The values of a column as texts, numbers with as many digits as tell them apart."""
     if all(isinstance(value, float) for value in values):
         return apart(values)
-    return [
-        "(missing)" if value is None else answer(value) if isinstance(value, float) else shown_name(value)
-        for value in values
-    ]
+    return ["(missing)" if value is None else _text(value) for value in values]
+
+
+def _text(value: Any) -> str:
+    """A value of a column; a moment without a time of day as its date."""
+    if isinstance(value, np.datetime64):
+        return str(value).removesuffix(".000000").removesuffix("T00:00:00")
+    return answer(value) if isinstance(value, float) else shown_name(value)
 
 
 # The properties
@@ -216,6 +222,8 @@ def limited(
 ) -> Verdict:
     """Whether an output is at most (sign 1) or at least (sign −1) the limit for all permitted rows, by `predict`."""
     value = read_output(limits.tree, target, output)
+    if value.k is not None and not -_ROUNDED <= limit <= 1 + _ROUNDED:
+        raise ValueError(f"at_{'most' if sign > 0 else 'least'} of a probability must be from 0 to 1, got {limit}")
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
     found, n_solved, n_undecided = _beyond(limits, value, limit, sign, budget_seconds)
     if found is None:
