@@ -18,29 +18,14 @@ import pytest
 
 import treelu
 from tests.cli.conftest import Type
+from tests.fixed import fixed_tree
 from treelu.cli import ask as asking
 from treelu.cli.model import QueriedModel
 from treelu.cli.options import AskOptions
-from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
 from treelu.tree.observed import Observed
-
-
-class Fixed:
-    """An estimator that is a given tree."""
-
-    def __init__(self, tree: ObliqueTree) -> None:
-        self.tree_, self.classes_ = tree, tree.classes
-        self.n_features_in_ = tree.n_features
-
-    def predict(self, X: pd.DataFrame) -> np.ndarray:
-        return self.tree_.predict(X.to_numpy())
-
-    def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
-        return self.tree_.predict_proba(X.to_numpy())
-
 
 LOANS = pd.DataFrame({"income": [30.0, 80.0, None], "debt": [5.0, 0.0, 2.0], "job": ["clerk", "nurse", "clerk"]})
 FEATURES = ("income", "income=(missing)", "debt", "job=clerk", "job=nurse")
@@ -55,8 +40,7 @@ def loans(**options: object) -> TableModel:
         feature_names=FEATURES, spreads=[10.0, 1, 5, 1, 1],
     )  # fmt: skip
     tree = replace(tree, **options)  # type: ignore[arg-type]
-    task = "classification" if tree.is_classifier else "regression"
-    return TableModel(encoder, Fixed(tree), task, ("loan",))  # type: ignore[arg-type]
+    return TableModel(fixed_tree(tree, encoder), ("loan",))
 
 
 @pytest.fixture
@@ -285,7 +269,7 @@ def test_properties_that_do_not(lend) -> None:
     (result,) = json.loads(limit.out)
     assert not result["proved"]
     assert result["claim"] == "the probability of loan = yes is at most 0.5"
-    assert loans().predict(pd.DataFrame(result["rows"], dtype=object))[0] == "yes"
+    assert loans().estimator.predict(pd.DataFrame(result["rows"], dtype=object))[0] == "yes"
     falling = lend("verify", "--falls", "income", "--within", "debt=0..10").out.splitlines()
     assert falling[0] == "refuted: the probability of loan = yes never rises when income rises"
 
@@ -315,12 +299,11 @@ def test_what_training_constrained_is_proved(lend) -> None:
     rows = pd.DataFrame({"income": rng.normal(50, 20, 150).round(1), "debt": rng.gamma(2, 5, 150).round(1)})
     rows["job"] = rng.choice(["clerk", "nurse"], 150)
     chance = rows["income"] - rows["debt"] + 10 * (rows["job"] == "nurse") + rng.normal(0, 10, 150)
-    encoder = TableEncoder.learn(rows, note=lambda text: None)
-    X = encoder.encode(rows, note=lambda text: None).X
+    encoded = TableEncoder.learn(rows, note=lambda text: None).encode(rows)
     fitted = treelu.ObliqueTreeClassifier(
         max_leaf_nodes=5, n_updates=60, monotonic_cst={"income": 1, "debt": -1}, random_state=0
-    ).fit(X, np.where(chance > 45, "yes", "no"))
-    model = TableModel(encoder, fitted, "classification", ("loan",))
+    ).fit(encoded, np.where(chance > 45, "yes", "no"))
+    model = TableModel(fitted, ("loan",))
     typed = lend("verify", "--rises", "income", "--falls", "debt", model=model)
     assert [line.partition(", for rows within the training ranges")[0] for line in typed.out.splitlines()] == [
         "proved: the probability of loan = yes never falls when income rises",
@@ -370,7 +353,7 @@ def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
     typed = type_("ask", model, table, "--json")
     assert typed.code == 0
     answers = [json.loads(line) for line in typed.out.splitlines()]
-    loaded = load_as_saved(model)
+    loaded = treelu.load(model)
     frame = pd.read_csv(table)
     changed = frame.copy()
     for answer in answers:
@@ -409,7 +392,7 @@ def switches() -> TableModel:
         feature_names=encoder.feature_names,
     )  # fmt: skip
     assert TableEncoder.from_dict(encoder.to_dict()) == encoder
-    return TableModel(encoder, Fixed(tree), "classification", ("loan",))  # type: ignore[arg-type]
+    return TableModel(fixed_tree(tree, encoder), ("loan",))
 
 
 def test_truth_values_stay_truth_values(lend) -> None:

@@ -18,6 +18,7 @@ from treelu.cli.prepare import TableRows
 from treelu.data.blocks import stacked_rows
 from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
+from treelu.tables import Encoded
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.limits import Limits, read_limits
@@ -57,9 +58,9 @@ def visited_trees(
     if not hasattr(type(model.members[0]), "to_tree"):
         return ()
     assert rows is not None
-    reached = rows.X if others is None else stacked_rows([rows.X, others.X])
+    reached = replace(rows.encoded, X=rows.X if others is None else stacked_rows([rows.X, others.X]))
     trees = [member.to_tree(visited_by=reached) for member in model.members]
-    return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
+    return tuple(replace(tree, columns=None).with_counts(rows.X) for tree in trees)
 
 
 def tree_text(model: TableModel, tree: ObliqueTree, top: Top = None) -> str:
@@ -142,7 +143,8 @@ class QueriedModel:
     def _frame(self, X: np.ndarray) -> Any:
         import pandas as pd
 
-        return pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
+        encoder = self.model.encoder
+        return Encoded(pd.DataFrame(X, columns=list(encoder.feature_names)), np.arange(len(X)), encoder)
 
     def wanted(self, options: AskOptions, now: Any) -> tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]:
         """Arguments of `counterfactual`, and a check of the same goal on the model itself."""

@@ -18,6 +18,7 @@ from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
 from treelu.cli.model import QueriedModel
 from treelu.cli.prepare import TableRows
+from treelu.estimators._rows import on_features
 from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
 from treelu.report.predictions import predict
@@ -128,14 +129,14 @@ def _of_known_target(rows: TableRows | None, k: int) -> TableRows | None:
 def _of_target(model: TableModel, k: int) -> tuple[ObliqueTree | None, Any]:
     """The tree and the estimator of one target."""
     if model.task == "labels":
-        return model.trees[k] if model.trees else None, model.members[k]
+        return model.trees[k] if model.trees else None, on_features(model.members[k])
     tree = model.trees[0] if model.trees else None
     if len(model.targets) == 1:
-        return tree, model.estimator
+        return tree, on_features(model.estimator)
     if tree is not None:
         linear = None if tree.leaf_weights is None else tree.leaf_weights[:, [k]]
         tree = replace(tree, values=tree.values[:, [k]], leaf_weights=linear)
-    return tree, _OneOutput(model.estimator, k)
+    return tree, _OneOutput(on_features(model.estimator), k)
 
 
 @dataclass(frozen=True)

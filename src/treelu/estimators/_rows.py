@@ -49,7 +49,9 @@ def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = Non
     if encoder is None:
         return validated_rows(estimator, _numeric(X), missing=missing, **options)
     note = partial(warnings.warn, category=UserWarning, stacklevel=2)
-    return encoder.features(_with_names(estimator, X), note=note)
+    tree = vars(estimator).get("tree_")  # of small trees: what no split reads need not be there
+    unused = () if tree is None else tree.unused_columns()
+    return encoder.features(_with_names(estimator, X), unused=unused, note=note)
 
 
 def missing_of_numbers(estimator: Any, missing: Any) -> Any:
