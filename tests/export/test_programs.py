@@ -22,8 +22,8 @@ from benchmarks.engines import Answers, Run
 from benchmarks.export_cases import Case, frame_case, number_case, table, table_case
 from tests.tree.trees import KINDS, random_tree
 from treelu import ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier, LCNRegressor, StackedRegressor
+from treelu.cli.export import table_program
 from treelu.cli.predict import predicted_table
-from treelu.cli.programs import encoded_program, table_program
 from treelu.export.columns import column_recipes
 from treelu.export.dialects import DIALECTS
 from treelu.export.onnx import rows_in_doubt
@@ -234,7 +234,7 @@ def test_molecules_are_refused_and_encoded_features_are_not() -> None:
     model = TableModel(LCNClassifier(depth=2, epochs=1).fit(X, [0, 1] * 10), ("y",))
     with pytest.raises(ValueError, match=r"'smiles' holds molecules, .* \(--encoded\)"):
         table_program(model)
-    program = encoded_program(model)
+    program = table_program(model, encoded=True)
     run = engines.run_python(program, X.X.toarray().tolist())
     np.testing.assert_allclose(numbers(program, run.answers), model.estimator.predict_proba(X), atol=1e-6)
 

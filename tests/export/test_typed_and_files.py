@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from treelu import ObliqueTreeClassifier
-from treelu.cli.programs import table_program
+from treelu.cli.export import table_program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql
 from treelu.persistence.table_model import TableModel

@@ -13,7 +13,6 @@ from treelu.cli.options import ExportOptions, ReportOptions
 from treelu.cli.pages import add_queries, score_lines, summarize_target
 from treelu.cli.predict import check_file, write_output
 from treelu.cli.prepare import TableRows, read_rows
-from treelu.cli.programs import encoded_program, table_program
 from treelu.export.c import to_c
 from treelu.export.javascript import to_javascript
 from treelu.export.onnx_program import program_to_onnx
@@ -135,23 +134,52 @@ def _program(model: Any, name: str, options: ExportOptions) -> Program:
     """The program of a saved model, which may come from Python too."""
     if isinstance(model, ObliqueTree):
         return tree_program(model, name=name)
+    table = model if isinstance(model, TableModel) else None
     try:
-        if not isinstance(model, TableModel):
+        if table is None:
             return estimator_program(model, name=name)
         if options.label is not None:
-            target_of(model, options.label)  # or an error that names the targets
-        build = encoded_program if options.encoded else table_program
-        return build(model, name=name, visited=options.leaves == "visited", label=options.label)
+            target_of(table, options.label)  # or an error that names the targets
+        return table_program(
+            table, name=name, encoded=options.encoded, visited=options.leaves == "visited", label=options.label
+        )
     except AttributeError as error:
-        if isinstance(model, TableModel):
-            what = (
-                f"a model of --method {model.method} cannot be written as a program ({error}); --method lcn fits a tree"
-            )
-        else:
-            what = f"a {type(model).__name__} is not a tree: {error}"
+        what = f"a {type(model).__name__} is not a tree: {error}"
+        if table is not None:
+            method = f"a model of --method {table.method}"
+            what = f"{method} cannot be written as a program ({error}); --method lcn fits a tree"
         raise InputError(what) from None
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def table_program(
+    model: TableModel, *, name: str = "model", encoded: bool = False, visited: bool = False, label: str | None = None
+) -> Program:
+    """The program of the estimator with the names and the threshold of `treelu predict`.
+
+    Parameters
+    ----------
+    model : TableModel
+    name : str
+        What the program is called.
+    encoded : bool
+        On encoded features, as of :func:`treelu.export.program.estimator_program`.
+    visited : bool
+        Only the branches that rows of the table reach.
+    label : str, optional
+        Answer for this one of several labels; by default for all.
+    """
+    program = estimator_program(
+        model.estimator, name=name, trained=model.trained, targets=model.targets, of_file=True, encoded=encoded,
+        trees=model.trees if visited else (),
+    )  # fmt: skip
+    if model.has_threshold:
+        (part,) = program.parts
+        program = replace(program, parts=(replace(part, threshold=(model.positive, model.threshold)),))
+    if label is not None and model.task == "labels":
+        program = replace(program, parts=(program.parts[model.targets.index(label)],))
+    return program
 
 
 def _program_text(program: Program, options: ExportOptions) -> str | bytes:
