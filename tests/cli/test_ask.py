@@ -20,8 +20,6 @@ import treelu
 from tests.cli.conftest import Type
 from tests.fixed import fixed_tree
 from treelu.cli import ask as asking
-from treelu.cli.model import QueriedModel
-from treelu.cli.options import AskOptions
 from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
@@ -107,7 +105,7 @@ def test_progress_is_shown_row_by_row(lend, monkeypatch: pytest.MonkeyPatch, cap
 def test_ctrl_c_ends_a_search_and_keeps_the_answers_so_far(
     gets_lost: bool, lend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, nearest, calls = signal.getsignal(signal.SIGINT), asking.nearest, iter(range(9))
+    before, ask, calls = signal.getsignal(signal.SIGINT), ObliqueTree.counterfactual, iter(range(9))
 
     def second_is_slow(*arguments: object, **options: object) -> object:
         if next(calls) == 1:
@@ -115,9 +113,9 @@ def test_ctrl_c_ends_a_search_and_keeps_the_answers_so_far(
                 os.kill(os.getpid(), signal.SIGINT)
                 while True:
                     pass
-        return nearest(*arguments, **options)  # type: ignore[arg-type]
+        return ask(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(asking, "nearest", second_is_slow)
+    monkeypatch.setattr(ObliqueTree, "counterfactual", second_is_slow)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in the background
     try:
         typed = lend("ask", "--want", "yes")
@@ -134,12 +132,9 @@ def test_a_missing_number_stays_missing(lend) -> None:
     typed = lend("ask", "--want", "no", "--keep", "job", rows=rows)
     first = typed.out.splitlines()
     assert "income" not in first[1]
-    model = loans()
-    asked = QueriedModel(model, None)
-    X = model.encoder.encode(rows).X.to_numpy()
-    options = asked.columns.options()
-    (way,) = asking.ask_row(asked, X[0], AskOptions(model=Path(), data="", want="yes"), options).ways
-    assert {change.column for change in way.changes} <= {"debt", "job"}
+    answer = json.loads(lend("ask", "--want", "yes", "--json", rows=rows).out.splitlines()[0])
+    assert answer["found"]
+    assert set(answer["changes"]) <= {"debt", "job"}
 
 
 def test_probabilities_values_and_any_other_class(lend) -> None:

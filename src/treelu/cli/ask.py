@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.columns import short_numbers
+from treelu.cli.columns import named, named_numbers, typed_limits
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
 from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_model, shown
@@ -15,8 +15,6 @@ from treelu.cli.options import AskOptions
 from treelu.tables import read_table
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.columns import ColumnChange
-from treelu.tree.queries.goal import read_goal
-from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
@@ -32,13 +30,18 @@ def ask_table(options: AskOptions) -> None:
         raise InputError(f"{data} has {len(frame):,} rows; ask about at most {MAX_ROWS:,} at a time")
     encoded = encoder.encode(frame, note=Notes(quiet=options.as_json))
     X = dense(encoded.X).astype(np.float64)
-    limits = queried.columns.options(
-        keep=options.keep, within=options.within, rise=options.rise, fall=options.fall, whole=options.whole,
-        anywhere=options.anywhere,
-    )  # fmt: skip
+    asked = {
+        "keep": named(encoder, options.keep, "--keep"),
+        "rise": named_numbers(encoder, options.rise, "--rise"),
+        "fall": named_numbers(encoder, options.fall, "--fall"),
+        "norm": options.norm,
+        "max_changes": options.max_changes,
+        "n": options.nearest,
+        **typed_limits(encoder, options),
+    }
     with progress_bar("asking", len(X), quiet=False) as advance:
         for row, x in zip(encoded.rows.tolist(), X, strict=True):
-            answer = ask_row(queried, x, options, limits)
+            answer = ask_row(queried, x, options, asked)
             check_not_interrupted()
             if options.as_json:
                 write_json({"row": row + 1} | answer.plain(), indent=None)
@@ -113,26 +116,20 @@ class Answer:
         return result | ({"others": [way.plain() for way in self.ways[1:]]} if self.n > 1 else {})
 
 
-def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: dict[str, Any]) -> Answer:
-    """The nearest changes of one row, as short numbers where these do as well."""
+def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, asked: dict[str, Any]) -> Answer:
+    """The nearest changes of one row; `asked` are arguments of :meth:`ObliqueTree.counterfactual`."""
     now = plain(queried.predict(x[None])[0])
     wanted, holds = queried.wanted(options, now)
     try:
-        goal = read_goal(queried.tree, **wanted).also(holds)
-        permitted = queried.around(x, limits)
-        result = nearest(x, goal, permitted, norm=options.norm, max_changes=options.max_changes, n=options.nearest)
+        found = queried.tree.counterfactual(x, **wanted, **asked, check=holds)
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
-
-    def accepted(row: np.ndarray) -> bool:
-        return permitted.holds(row) and bool(holds(row[None])[0])
-
     ways = []
-    for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
-        row = short_numbers(x, found.row, np.flatnonzero(permitted.whole), accepted)
-        ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
+    for one in found.rows if found.rows[:1] and found.changes else found.rows[:1]:
+        changes = tuple(queried.columns.changes(x, one.row))
+        ways.append(Way(one.distance, plain(queried.predict(one.row[None])[0]), changes))
     text, observed = _goal_text(queried, options, now), not options.anywhere and queried.tree.observed is not None
-    return Answer(queried.name, now, text, tuple(ways), options.nearest, not result.n_undecided, observed)
+    return Answer(queried.name, now, text, tuple(ways), options.nearest, not found.n_undecided, observed)
 
 
 def _goal_text(queried: QueriedModel, options: AskOptions, now: Any) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.columns import ColumnQueries
 from treelu.cli.messages import InputError
 from treelu.cli.options import AskOptions
 from treelu.cli.prepare import TableRows
@@ -21,7 +20,7 @@ from treelu.persistence.table_model import TableModel
 from treelu.tables import Encoded
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.limits import Limits, read_limits
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.words import number
 from treelu.view.labels import Top
 
@@ -110,10 +109,9 @@ class QueriedModel:
                 f"a model of --method {model.method} is not a single tree, so that queries about it have no exact "
                 "answer; --method lcn or lln fits a tree"
             ) from None
-        self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]
+        self.tree = replace(trees[self.k if model.task == "labels" else 0], columns=model.encoder)
         self.output = self.k if model.task == "regression" else 0
-        self.columns = ColumnQueries(model.encoder)
-        self.tree = replace(self.tree, observed=self.columns.observed(self.tree.observed))
+        self.columns = ColumnFeatures(model.encoder)
 
     @property
     def name(self) -> str:
@@ -168,7 +166,7 @@ class QueriedModel:
         if k is None and len(self.labels) == 2:
             k = 1 - self.labels.index(now)
         if k is None:
-            return {"other_than": now}, lambda X: self.predict(X) != now
+            return {}, lambda X: self.predict(X) != now
         label = self.labels[k]
         goal: dict[str, Any] = {"target": label}
         if self.model.has_threshold:
@@ -176,20 +174,6 @@ class QueriedModel:
             limit = {"at_least": level} if k == self.model.positive else {"at_most": float(np.nextafter(level, 0))}
             goal = {"target": self.labels[self.model.positive]} | limit
         return goal, lambda X: self.predict(X) == label
-
-    def permitted(self, limits: dict[str, Any]) -> Limits:
-        """The rows that limits (of `ColumnQueries.options`) permit."""
-        return read_limits(
-            self.tree, limits=limits["limits"], bounds=limits["bounds"], whole=limits["whole"], groups=limits["groups"]
-        )
-
-    def around(self, x: np.ndarray, limits: dict[str, Any]) -> Limits:
-        """The rows that one row may become within limits."""
-        return self.permitted(limits).around(x, self.stay(x, limits), limits["rise"], limits["fall"])
-
-    def stay(self, x: np.ndarray, limits: dict[str, Any]) -> list[int]:
-        """The features of a row that stay as they are."""
-        return [*limits["keep"], *self.columns.missing_in(x)]
 
     def find_label(self, text: str) -> int:
         """The number of a class that was typed."""

@@ -13,7 +13,6 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.cli.columns import short_numbers
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
 from treelu.cli.model import QueriedModel
@@ -22,7 +21,7 @@ from treelu.estimators._rows import on_features
 from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
 from treelu.report.predictions import predict
-from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
+from treelu.report.queries import SECONDS, TimeBudget, column_asking, page_answers
 from treelu.report.render import render_index
 from treelu.report.rows import Floats
 from treelu.report.summary import SummaryOptions
@@ -204,41 +203,8 @@ def page_queries(
         queried = QueriedModel(model, target)
     except InputError:
         return None
-    decides = model.decided_tree(queried.tree)
-    columns = queried.columns
-    limits = columns.options()
-
-    def speak(before: Floats, after: Floats) -> list[str]:
-        around, same = queried.around(before, limits), _same_answer(decides, queried.output, before, after)
-        row = short_numbers(before, after, np.flatnonzero(around.whole), lambda row: around.holds(row) and same(row))
-        return [str(change) for change in columns.changes(before, row)]
-
-    asking = Asking(
-        queried.tree,
-        {name: limits[name] for name in ("bounds", "whole", "groups")},
-        lambda row: queried.stay(row, limits),
-        speak,
-        [name for name, places in columns.places.items() for _ in places],
-        {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
-        queried.output,
-        decides,
-        present=dict.fromkeys(columns.marks, (0.0, 0.0)),
-        frame=model.encoder,
-    )
+    asking = column_asking(queried.tree, model.encoder, output=queried.output, decides=model.decided_tree(queried.tree))
     return page_answers(asking, X, summary, budget)
-
-
-def _same_answer(tree: ObliqueTree, output: int, before: Floats, after: Floats) -> Callable[[Floats], bool]:
-    """Whether a row may stand for ``after``: it has the same class, or a value that changed as much."""
-    if tree.is_classifier:
-        label = tree.predict(after[None])[0]
-        return lambda row: bool(tree.predict(row[None])[0] == label)
-
-    def value(row: Floats) -> float:
-        return float(tree.decision_function(row[None])[0, output])
-
-    there, change = value(after), value(after) - value(before)
-    return lambda row: abs(value(row) - there) <= 1e-3 * abs(change)
 
 
 # Pages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.queries.limits import values_of
+from treelu.tree.queries.columns import short_numbers
+from treelu.tree.queries.limits import Limits, values_of
 from treelu.tree.queries.words import apart, count, html_table, html_text, number, row_words, text_table
 
 if TYPE_CHECKING:
@@ -117,6 +118,21 @@ class Counterfactual:
     def values(self) -> dict[str, Any] | None:
         """The nearest row in the columns of the data frame that the tree was fitted to; None without one."""
         return self._nearest.values
+
+    def shortened(
+        self, tree: ObliqueTree, row: np.ndarray, around: Limits, holds: Callable[[np.ndarray], bool]
+    ) -> Counterfactual:
+        """The same with fewer digits in the numbers of each row, where `holds` says that it remains an answer."""
+        rows, whole = [], np.flatnonzero(around.whole).tolist()
+        for found in self.rows:
+
+            def stays(after: np.ndarray, leaf: int = found.leaf) -> bool:
+                return holds(after) and int(tree.apply(after[None])[0]) == leaf
+
+            after = short_numbers(row, found.row, whole, stays)
+            changes = changes_between(tree, row, after)
+            rows.append(replace(found, row=after, prediction=predicted(tree, after), changes=changes))
+        return replace(self, rows=tuple(rows))
 
     def in_columns(self, columns: ColumnFeatures, row: np.ndarray, given: Any) -> Counterfactual:
         """The same in the columns of a data frame; `given` is the row asked about as it was given."""
