@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treelu.cli.messages import InputError, Notes, say, tell, write_json
-from treelu.cli.model import load_table_model, target_of, tree_text, visited_trees
+from treelu.cli.model import table_model, target_of, tree_text, visited_trees
 from treelu.cli.options import ExportOptions, ReportOptions
 from treelu.cli.pages import add_queries, score_lines, summarize_target
 from treelu.cli.predict import check_file, write_output
@@ -78,15 +78,21 @@ def write_report(options: ReportOptions) -> None:
     """Write a page on a saved model, with its scores on the rows of a table."""
     data, out = options.data, options.out
     check_file(out, options.force, reads=[options.model, *([] if data in (None, "-") else find_files(data))])
-    model = load_table_model(options.model)
+    loaded = load_as_saved(options.model)
+    model = table_model(loaded, options.model)
     target = target_of(model, options.label)
     rows: TableRows | None = None
     warnings: tuple[str, ...] = ()
     rows_are: RowsAre = "given"
     if data is not None:
+        if model is not loaded:
+            raise InputError(
+                f"{options.model} was saved from Python and does not know the column of its target; report it there: "
+                f"treelu.load({str(options.model)!r}).report(X, y)"
+            )
         rows = read_rows(model, data, options.reading, Notes(quiet=options.as_json))
         warnings, rows_are = _seen_in_training(model, rows)
-        model = replace(model, trees=visited_trees(model, rows) if model.trees else ())
+        model = replace(model, trees=visited_trees(model, rows))
     title = Path(data or options.model.resolve().name).name
     summary = summarize_target(
         replace(model, warnings=(*warnings, *model.warnings)), rows, target, title=title, rows_are=rows_are
@@ -134,21 +140,20 @@ def _program(model: Any, name: str, options: ExportOptions) -> Program:
     """The program of a saved model, which may come from Python too."""
     if isinstance(model, ObliqueTree):
         return tree_program(model, name=name)
-    table = model if isinstance(model, TableModel) else None
     try:
-        if table is None:
+        if not isinstance(model, TableModel) and "encoder_" not in vars(model):
             return estimator_program(model, name=name)
+        model = table_model(model, options.model)
         if options.label is not None:
-            target_of(table, options.label)  # or an error that names the targets
+            target_of(model, options.label)  # or an error that names the targets
         return table_program(
-            table, name=name, encoded=options.encoded, visited=options.leaves == "visited", label=options.label
+            model, name=name, encoded=options.encoded, visited=options.leaves == "visited", label=options.label
         )
     except AttributeError as error:
-        what = f"a {type(model).__name__} is not a tree: {error}"
-        if table is not None:
-            method = f"a model of --method {table.method}"
-            what = f"{method} cannot be written as a program ({error}); --method lcn fits a tree"
-        raise InputError(what) from None
+        if isinstance(model, TableModel):
+            method = f"a model of --method {model.method}"
+            raise InputError(f"{method} cannot be written as a program ({error}); --method lcn fits a tree") from None
+        raise InputError(f"a {type(model).__name__} is not a tree: {error}") from None
     except ValueError as error:
         raise InputError(str(error)) from None
 

@@ -26,14 +26,21 @@ from treelu.view.labels import Top
 
 
 def load_table_model(folder: Path) -> TableModel:
-    """A model that `treelu fit` saved."""
-    model = load_as_saved(folder)
-    if not isinstance(model, TableModel):
-        raise InputError(
-            f"{folder} holds a {type(model).__name__} that was saved from Python, without a table; "
-            f"load it there with treelu.load({str(folder)!r})"
-        )
-    return model
+    """A model that `treelu fit` saved, or Python after a fit to a data frame."""
+    return table_model(load_as_saved(folder), folder)
+
+
+def table_model(model: Any, folder: Path) -> TableModel:
+    """What was loaded from a folder as a model of a table."""
+    if isinstance(model, TableModel):
+        return model
+    what = f"a {type(model).__name__} that was saved from Python, without a table"
+    try:
+        if not isinstance(model, ObliqueTree):
+            return TableModel.of(model)
+    except ValueError as error:
+        what = str(error)
+    raise InputError(f"{folder} holds {what}; load it there with treelu.load({str(folder)!r})")
 
 
 def target_of(model: TableModel, label: str | None) -> str:

@@ -50,6 +50,8 @@ def predict_table(options: PredictOptions) -> None:
             check_columns(needed, piece, option=path)
             try:
                 found = unseen.setdefault(path, UnseenValues())
+                if not encoder.fills_unseen:
+                    encoder.check_missing(piece, model.unused_columns)
                 encoded = encoder.encode(
                     piece, note=notes, first_row=first_row, unused=model.unused_columns, unseen=found
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.base import is_classifier
 
+from treelu.estimators._rows import on_columns
 from treelu.report.digest import RowDigest
+from treelu.tables.columns import NumberColumn
 from treelu.tables.encoder import Encoded, TableEncoder
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.targets import Task
@@ -74,6 +77,29 @@ class TableModel:
     trained: str = ""
     n_rows: int = 0
     n_rows_scored: int = 0
+
+    @classmethod
+    def of(cls, estimator: Any) -> TableModel:
+        """The model of an estimator that was saved from Python, which knows no names of targets.
+
+        Raises
+        ------
+        ValueError
+            Where it reads no columns of a table: it was fitted to an array, or it is no estimator.
+        """
+        names = getattr(estimator, "feature_names_in_", None)
+        if "encoder_" not in vars(estimator):
+            if names is None or getattr(estimator, "missing_values_", None) is not None:
+                what = "an array without names" if names is None else "numbers with missing values"
+                raise ValueError(f"a {type(estimator).__name__} that was fitted from Python to {what}")
+            columns = tuple(NumberColumn(str(name), 0.0, indicator=False) for name in names)  # none may be missing
+            estimator = on_columns(estimator, TableEncoder(columns))
+        task, n_targets = _task_of(estimator)
+        one = n_targets == 1 and task != "labels"
+        model = cls(estimator, ("target",) if one else tuple(map(str, range(n_targets))))
+        with suppress(AttributeError):  # no tree
+            model = replace(model, trees=tuple(model.whole_trees()))
+        return model
 
     @property
     def method(self) -> str:
