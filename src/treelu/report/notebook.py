@@ -103,11 +103,11 @@ def report_page(
 
 
 def _features(columns: FrameColumns, X: Any) -> Any:
-    """Rows of a data frame as a frame of features."""
+    """Rows of a data frame as a frame of features; CSR of molecules alone."""
     import pandas as pd
 
     rows = columns.features(X) if columns.are_in(X) else X
-    return pd.DataFrame(rows, columns=list(columns.feature_names))
+    return rows if hasattr(rows, "tocsr") else pd.DataFrame(rows, columns=list(columns.feature_names))
 
 
 def _yardsticks(tree: ObliqueTree | None, estimator: Any, X: Any, y: Any) -> dict[str, Any]:
