@@ -260,9 +260,11 @@ def failures_block() -> str:
     """What has been run, and what took too long."""
     lines = []
     for method, found in results().items():
-        tables = found["tables"].values()
-        folds = [len(cell["seconds"]) for cell in tables]
-        failed = [f"{name} ({why})" for name, why in found["failed"].items()]
+        folds = [len(cell["seconds"]) for cell in found["tables"].values()]
+        by_reason: dict[str, list[str]] = {}
+        for name, why in found["failed"].items():
+            by_reason.setdefault(why, []).append(name)
+        failed = [f"{why}: {', '.join(names)}" for why, names in by_reason.items()]
         lines.append([method, str(len(folds)), str(sum(folds)), "; ".join(failed)])
     return markdown(["method", "tables", "folds", "not to be had"], lines) if lines else NOT_RUN
 

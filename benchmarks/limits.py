@@ -22,7 +22,7 @@ from treelu.kernels import compiled
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
 from treelu.nn.cpu.evaluation import COLUMNS
 from treelu.training import Dataset, KernelStepper, batches
-from treelu.training.loop import UPDATES_AT_ONCE
+from treelu.training.stepper import UPDATES_AT_ONCE
 
 BIG, SMALL = 32_000_000, 65_536  # float32 numbers: far beyond the caches, and about the size of a network's tables
 PIECES = ("forward kernel", "loss", "backward kernel", "optimiser")

@@ -18,6 +18,7 @@ from treelu.nn.cpu.threads import limited
 from treelu.training import Dataset, fit
 from treelu.training.calibration import Tempering
 from treelu.training.config import NetworkConfig
+from treelu.training.history import History
 from treelu.training.hyper_parameters import (
     FEW_FEATURES,
     LINEAR,
@@ -27,7 +28,6 @@ from treelu.training.hyper_parameters import (
     candidates_for,
     folds,
 )
-from treelu.training.loop import History
 
 SETTINGS = candidates_for("auto", "auto", "auto", 1000, 20)
 Trial = Callable[[HyperParameters, Dataset], NeuronChain]

@@ -1,14 +1,10 @@
 """Training: targets, losses, the one loop, calibration, sparsity and boosting."""
 
 from treelu.data.dataset import Dataset, row_blocks
+from treelu.training.history import Callback, EpochRecord, History
 from treelu.training.loop import (
-    Callback,
-    EpochRecord,
-    History,
-    KernelStepper,
     Schedule,
     annealing_of,
-    batches,
     best_fit,
     evaluate,
     learning_rate_factor,
@@ -17,6 +13,7 @@ from treelu.training.loop import (
     train,
 )
 from treelu.training.settings import Settings
+from treelu.training.stepper import KernelStepper, batches
 
 __all__ = [
     "Callback",

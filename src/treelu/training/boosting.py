@@ -17,7 +17,8 @@ from treelu.data.dataset import Dataset
 from treelu.data.scaling import Scaling, fold
 from treelu.data.targets import METRICS, reordered_scores
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
-from treelu.training.loop import Callback, EpochRecord, History, evaluate, silent
+from treelu.training.history import Callback, EpochRecord, History, silent
+from treelu.training.loop import evaluate
 
 Combine = Literal["boost", "average", "vote"]
 TrainMember = Callable[[Dataset, np.random.Generator], tuple[LocallyConstantNetwork, History]]

@@ -12,10 +12,11 @@ import numpy as np
 from treelu.data.dataset import Dataset
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.activations import ActivationKind
+from treelu.training.history import Callback
 from treelu.training.hyper_parameters import HyperParameters, candidates_for
-from treelu.training.loop import Callback, KernelStepper, MakeStepper
 from treelu.training.pattern_counts import unseen_features
 from treelu.training.settings import Settings
+from treelu.training.stepper import KernelStepper, MakeStepper
 
 PATIENCE = 10  # epochs, for early_stopping=True
 # Training is planned in updates, not in passes: a small table is gone through many times, a large one seldom, and λ and

@@ -21,8 +21,9 @@ from treelu.nn import NeuronChain
 from treelu.training.calibration import row_losses
 from treelu.training.config import NetworkConfig
 from treelu.training.fit import FittedNetwork, calibrate, refine
+from treelu.training.history import History
 from treelu.training.hyper_parameters import clearly_worse
-from treelu.training.loop import History, evaluate, train
+from treelu.training.loop import evaluate, train
 from treelu.training.sparsity import proximal_step
 
 LEAST_RATE = 0.001  # masks take half of the time of training; with fewer weights dropped it is not worth them

@@ -16,8 +16,9 @@ from treelu.nn import LocallyConstantNetwork
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, TrainMember, grow
 from treelu.training.config import NetworkConfig
 from treelu.training.fit import choose, hold_out, loop_options, smoothed_targets, trained
+from treelu.training.history import Callback, History
 from treelu.training.hyper_parameters import HyperParameters
-from treelu.training.loop import Callback, History, train
+from treelu.training.loop import train
 from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
 from treelu.training.progress import epoch_bar
 from treelu.training.sparsity import proximal_step

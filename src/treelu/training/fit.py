@@ -23,8 +23,9 @@ from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
 from treelu.training.config import NetworkConfig, patience_of, plan_training
+from treelu.training.history import History
 from treelu.training.hyper_parameters import TRIAL_HASTE, Choice, HyperParameters, Race, folds, trial_share
-from treelu.training.loop import History, best_fit, evaluate, train
+from treelu.training.loop import best_fit, evaluate, train
 from treelu.training.parallel import in_order, together
 from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
 from treelu.training.progress import epoch_bar

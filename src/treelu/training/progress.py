@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from treelu.nn import NeuronChain
-from treelu.training.loop import Callback, EpochRecord
+from treelu.training.history import Callback, EpochRecord
 
 if TYPE_CHECKING:
     from rich.progress import Progress

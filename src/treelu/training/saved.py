@@ -13,7 +13,7 @@ from treelu.data.scaling import Scaling, check_scale
 from treelu.nn import LocallyConstantNetwork
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training.boosting import Ensemble, Member
-from treelu.training.loop import EpochRecord, History
+from treelu.training.history import EpochRecord, History
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields

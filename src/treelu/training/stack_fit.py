@@ -22,8 +22,9 @@ from treelu.training.config import NetworkConfig, rows_in_batch
 from treelu.training.ensemble import FittedEnsemble, class_places, member_trainer, untempered
 from treelu.training.fit import choose
 from treelu.training.forest import Grown, RowMeans, Trees, grow_boosted, grow_forest
+from treelu.training.history import Callback, EpochRecord, History
 from treelu.training.hyper_parameters import FOLDS
-from treelu.training.loop import Callback, EpochRecord, History, evaluate
+from treelu.training.loop import evaluate
 from treelu.training.pattern_counts import PatternCounts, feature_spread
 from treelu.training.progress import epoch_bar
 from treelu.training.stacking import Stack, find_weights, logs
