@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import FixedThresholdClassifier
 
 import treelu
 from tests.cli.conftest import Type, people
+from tests.fixed import predicted
 from treelu.cli import main
 from treelu.cli import predict as predicting
 from treelu.cli.predict import predicted_table
@@ -62,6 +64,15 @@ def test_a_loaded_estimator_of_labels_of_molecules(molecules: Path, labels_model
     assert np.array_equal(found, wanted)
 
 
+def test_a_report_from_python_draws_molecules_as_that_of_the_command(molecules: Path, labels_model: Path) -> None:
+    frame = treelu.read_table(molecules).frame.drop(index=5)
+    model = treelu.load(labels_model).estimators_[0]
+    rows = frame[frame["toxic"].notna()]
+    html = model.report(rows, rows["toxic"].astype(int)).html
+    assert html.count("\\u003csvg") > len(rows)  # one for each row, and substructures
+    assert rows["smiles"].iloc[0] in html
+
+
 def test_a_threshold_of_the_folder_is_told_when_it_is_loaded(model: Path, tmp_path: Path) -> None:
     saved = replace(load_as_saved(model), threshold=0.3)
     save(saved, tmp_path / "m")
@@ -69,6 +80,10 @@ def test_a_threshold_of_the_folder_is_told_when_it_is_loaded(model: Path, tmp_pa
         loaded = treelu.load(tmp_path / "m")
     assert told[0].filename == __file__
     assert np.array_equal(loaded.predict_proba(people()), saved.estimator.predict_proba(people()))
+    code = str(told[0].message).partition("use predict_proba, or ")[2].partition(" of sklearn")[0]
+    decided = eval(code, {"FixedThresholdClassifier": FixedThresholdClassifier, "model": loaded})
+    assert decided.predict(people()).tolist() == predicted(saved, people()).tolist()
+    assert (decided.predict(people()) != loaded.predict(people())).any()
 
 
 @pytest.mark.parametrize("rows", [1, 7, 79, 80])

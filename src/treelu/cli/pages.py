@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, Unpack
 
 import numpy as np
@@ -20,6 +19,7 @@ from treelu.cli.prepare import TableRows
 from treelu.estimators._rows import on_features
 from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
+from treelu.report.molecules import drawings
 from treelu.report.predictions import predict
 from treelu.report.queries import SECONDS, TimeBudget, column_asking, page_answers
 from treelu.report.render import render_index
@@ -32,8 +32,6 @@ Summaries = dict[str, dict[str, Any]]  # by target
 Predictions = dict[str, dict[str, Floats]]  # by target and model
 MAX_HEAD = 12  # characters of a column's head, for which words are wrapped
 MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
-SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
-MOLECULE = (240, 180)
 
 
 def summarize_model(
@@ -83,7 +81,7 @@ def summarize_target(
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
     tree, member = _of_target(model, k)
-    draw_feature, draw_row = _drawings(model, rows)
+    draw_feature, draw_row = drawings(model.encoder, () if rows is None else rows.names or ())
     options: SummaryOptions = {
         **how,
         "title": f"{how['title']}: {target}",
@@ -150,44 +148,6 @@ class _OneOutput:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         return self.estimator.get_params(deep)
-
-
-def _drawings(model: TableModel, rows: TableRows | None) -> tuple[Callable[[int], str | None] | None, ...]:
-    """How to draw a feature and a row, where they are molecules."""
-    molecules = model.encoder.smiles_column
-    if molecules is None or find_spec("rdkit") is None:
-        return None, None
-    from treelu.chem import draw_column
-
-    names = model.encoder.feature_names
-    columns = {name: number for number, name in enumerate(molecules.features)}
-
-    def draw_feature(feature: int) -> str | None:
-        column = columns.get(names[feature])
-        picture = None if column is None else draw_column(molecules.fingerprint, column, SUBSTRUCTURE)
-        return None if picture is None else _inline(picture)
-
-    def draw_row(row: int) -> str:
-        return _inline(_draw_molecule(smiles[row]))
-
-    smiles = [] if rows is None else rows.names or []
-    return draw_feature, draw_row if smiles else None
-
-
-def _draw_molecule(smiles: str) -> str:
-    from rdkit import Chem, rdBase
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    drawer = rdMolDraw2D.MolDraw2DSVG(*MOLECULE)
-    drawer.drawOptions().clearBackground = False  # type: ignore[assignment]
-    with rdBase.BlockLogs():
-        drawer.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(Chem.MolFromSmiles(smiles)))
-    drawer.FinishDrawing()
-    return drawer.GetDrawingText()
-
-
-def _inline(svg: str) -> str:
-    return svg[svg.index("<svg") :]
 
 
 # Questions

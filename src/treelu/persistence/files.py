@@ -185,9 +185,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     if type(model).__name__ != "TableModel":
         return model
     if model.has_threshold:
+        decided = f"FixedThresholdClassifier(model, threshold={model.threshold:g}, pos_label={model.positive_label!r})"
         warnings.warn(
             f"the model was saved with a threshold of {model.threshold:g}, which the estimator's predict does not "
-            "know: it gives the more probable class; use predict_proba",
+            f"know: it gives the more probable class; use predict_proba, or {decided} of sklearn.model_selection",
             UserWarning,
             stacklevel=2,
         )

@@ -19,6 +19,7 @@ from treelu.tables.encoder import Encoded, TableEncoder
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.targets import Task
 from treelu.tree import ObliqueTree
+from treelu.tree.names import plain
 
 # What models of version 0.1 do not have.
 _ADDED: dict[str, Any] = {
@@ -136,6 +137,11 @@ class TableModel:
     def has_threshold(self) -> bool:
         """Whether the class follows from `threshold` instead of the larger probability."""
         return self.task == "classification" and len(self.estimator.classes_) == 2 and self.threshold != 0.5
+
+    @property
+    def positive_label(self) -> Any:
+        """The positive class."""
+        return plain(self.estimator.classes_[self.positive])
 
     def decide(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
         """The class of each row by the threshold, from its probabilities."""
