@@ -12,7 +12,7 @@ def test_columns_as_features() -> None:
     queries = ColumnFeatures(TableEncoder.learn(frame, note=lambda text: None))
     assert queries.features_of(["colour"], "keep") == [1, 2]
     assert queries.ranges({"size": (0, 2)})[0] == (0.0, 2.0)
-    assert [str(change) for change in queries.changes([1, 1, 0], [1.5, 0, 1])] == [
+    assert [change.condition for change in queries.changes([1, 1, 0], [1.5, 0, 1])] == [
         "size were 0.5 higher (1.5 instead of 1)",
         "colour were red instead of blue",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_mo
 from treelu.cli.options import AskOptions
 from treelu.tables import read_table
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.columns import ColumnChange
+from treelu.tree.queries.counterfactual import NearestRow
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
@@ -52,30 +52,13 @@ def ask_table(options: AskOptions) -> None:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One change of a row that gives the answer, in columns."""
-
-    distance: float
-    prediction: Any
-    changes: tuple[ColumnChange, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """JSON values."""
-        return {
-            "distance": self.distance,
-            "new_prediction": json_value(self.prediction),
-            "changes": {change.column: {"from": change.before, "to": change.after} for change in self.changes},
-        }
-
-
-@dataclass(frozen=True)
 class Answer:
     """The answer about one row, in columns: ways to it, the nearest first."""
 
     target: str
     now: Any
     asked_for: str
-    ways: tuple[Way, ...]
+    ways: tuple[NearestRow, ...]  # with the model's own predictions
     n: int = 1
     proved: bool = True  # whether the leaves without a way have none
     observed: bool = True  # whether ways stay within what the training rows held
@@ -90,7 +73,10 @@ class Answer:
         lines = []
         for place, way in enumerate(self.ways):
             start = "or it" if place else f"{now}; it"
-            lines += [f"{start} would be {self._then(way)} if", "  " + " and\n  ".join(map(str, way.changes))]
+            lines += [
+                f"{start} would be {self._then(way)} if",
+                "  " + " and\n  ".join(change.condition for change in way.changes),
+            ]
         if len(self.ways) < self.n:
             lines.append(f"no other leaf within the limits is predicted {self.asked_for} ({self._certainty()})")
         return lines
@@ -99,7 +85,7 @@ class Answer:
         text = "proved" if self.proved else "none was found; whether there is one is not decided"
         return f"{text}; --anywhere looks beyond what the training rows held" if self.observed else text
 
-    def _then(self, way: Way) -> str:
+    def _then(self, way: NearestRow) -> str:
         # A probability may be reached without another class.
         return shown(way.prediction) if way.prediction != self.now else f"predicted {self.asked_for}"
 
@@ -112,8 +98,17 @@ class Answer:
             "proved": self.proved,
         }
         none: dict[str, Any] = {"distance": None, "new_prediction": None, "changes": {}}
-        result |= self.ways[0].plain() if self.ways else none
-        return result | ({"others": [way.plain() for way in self.ways[1:]]} if self.n > 1 else {})
+        ways = list(map(_plain, self.ways))
+        return result | (ways[0] if ways else none) | ({"others": ways[1:]} if self.n > 1 else {})
+
+
+def _plain(way: NearestRow) -> dict[str, Any]:
+    """JSON values."""
+    return {
+        "distance": way.distance,
+        "new_prediction": json_value(way.prediction),
+        "changes": {change.feature: {"from": change.before, "to": change.after} for change in way.changes},
+    }
 
 
 def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, asked: dict[str, Any]) -> Answer:
@@ -124,10 +119,8 @@ def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, asked: di
         found = queried.tree.counterfactual(x, **wanted, **asked, check=holds)
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
-    ways = []
-    for one in found.rows if found.rows[:1] and found.changes else found.rows[:1]:
-        changes = tuple(queried.columns.changes(x, one.row))
-        ways.append(Way(one.distance, plain(queried.predict(one.row[None])[0]), changes))
+    rows = found.rows if found and found.changes else found.rows[:1]
+    ways = [replace(one, prediction=plain(queried.predict(one.row[None])[0])) for one in rows]
     text, observed = _goal_text(queried, options, now), not options.anywhere and queried.tree.observed is not None
     return Answer(queried.name, now, text, tuple(ways), options.nearest, not found.n_undecided, observed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,12 +85,15 @@ def write_report(options: ReportOptions) -> None:
     rows: TableRows | None = None
     warnings: tuple[str, ...] = ()
     rows_are: RowsAre = "given"
-    if data is not None:
-        if model is not loaded:
+    if model is not loaded:
+        if data is not None:
             raise InputError(
                 f"{options.model} was saved from Python and does not know the column of its target; report it there: "
                 f"treelu.load({str(options.model)!r}).report(X, y)"
             )
+        with suppress(AttributeError):  # no tree
+            model = replace(model, trees=tuple(model.whole_trees()))
+    if data is not None:
         rows = read_rows(model, data, options.reading, Notes(quiet=options.as_json))
         warnings, rows_are = _seen_in_training(model, rows)
         model = replace(model, trees=visited_trees(model, rows))
@@ -163,17 +167,7 @@ def table_program(
 ) -> Program:
     """The program of the estimator with the names and the threshold of `treelu predict`.
 
-    Parameters
-    ----------
-    model : TableModel
-    name : str
-        What the program is called.
-    encoded : bool
-        On encoded features, as of :func:`treelu.export.program.estimator_program`.
-    visited : bool
-        Only the branches that rows of the table reach.
-    label : str, optional
-        Answer for this one of several labels; by default for all.
+    `visited`: only the branches that rows of the table reach; `label`: of several labels, the one to answer for.
     """
     program = estimator_program(
         model.estimator, name=name, trained=model.trained, targets=model.targets, of_file=True, encoded=encoded,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,10 +96,7 @@ class TableModel:
             estimator = on_columns(estimator, TableEncoder(columns))
         task, n_targets = _task_of(estimator)
         one = n_targets == 1 and task != "labels"
-        model = cls(estimator, ("target",) if one else tuple(map(str, range(n_targets))))
-        with suppress(AttributeError):  # no tree
-            model = replace(model, trees=tuple(model.whole_trees()))
-        return model
+        return cls(estimator, ("target",) if one else tuple(map(str, range(n_targets))))
 
     @property
     def method(self) -> str:

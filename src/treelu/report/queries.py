@@ -128,7 +128,7 @@ def column_asking(
     def speak(before: Floats, after: Floats) -> list[str]:
         around, same = permitted.around(before, stay(before)), _same_answer(decides or tree, output, before, after)
         row = short_numbers(before, after, np.flatnonzero(around.whole), lambda row: around.holds(row) and same(row))
-        return [str(change) for change in columns.changes(before, row)]
+        return [change.condition for change in columns.changes(before, row)]
 
     return Asking(
         tree,

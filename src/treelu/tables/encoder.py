@@ -164,6 +164,9 @@ class TableEncoder:
     ) -> TableEncoder:
         """Decide how each column becomes features, from training rows.
 
+        Estimators keep the encoder of the rows that they are fitted to: ``model.fit(encoder.encode(frame), y)``. Notes
+        and errors name the options of `treelu fit`, which are the keywords here: ``--text zip`` is ``text=["zip"]``.
+
         Parameters
         ----------
         frame : DataFrame

@@ -7,7 +7,7 @@ Indicators of missing values, dates and molecules stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,33 +16,12 @@ import numpy as np
 from treelu.tree.columns import FrameColumns
 from treelu.tree.names import shown_name
 from treelu.tree.observed import Observed
-from treelu.tree.queries.words import number
+from treelu.tree.queries.changes import Change
 
 MISSING = "(missing)"
 DAYS = "days since 1970"
 
 Ranges = dict[int, tuple[float | None, float | None]]
-
-
-@dataclass(frozen=True)
-class ColumnChange:
-    """One column of a row before and after: numbers, or texts."""
-
-    column: str
-    before: float | str
-    after: float | str
-
-    def __str__(self) -> str:
-        column = shown_name(self.column)
-        if isinstance(self.before, str) or isinstance(self.after, str):
-            return f"{column} were {_cell(self.after)} instead of {_cell(self.before)}"
-        by = self.after - self.before
-        how = "higher" if by > 0 else "lower"
-        return f"{column} were {number(abs(by))} {how} ({number(self.after)} instead of {number(self.before)})"
-
-
-def _cell(value: float | str) -> str:
-    return shown_name(value) if isinstance(value, str) else number(value)
 
 
 class ColumnFeatures:
@@ -198,11 +177,11 @@ class ColumnFeatures:
 
     # From features to columns
 
-    def changes(self, before: Any, after: Any) -> list[ColumnChange]:
+    def changes(self, before: Any, after: Any) -> tuple[Change, ...]:
         """The columns in which two rows of features differ."""
         before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
         changed = [name for name, places in self.places.items() if (before[places] != after[places]).any()]
-        return [ColumnChange(name, self.value(name, before), self.value(name, after)) for name in changed]
+        return tuple(Change(name, self.value(name, before), self.value(name, after)) for name in changed)
 
     def value(self, name: str, row: np.ndarray) -> Any:
         """What a column holds in a row of features: a number, a category, a date."""

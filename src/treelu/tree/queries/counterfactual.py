@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treelu.tree.names import plain, shown_class, shown_name
+from treelu.tree.names import plain, shown_class
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.queries.changes import Change, change_cells
 from treelu.tree.queries.columns import short_numbers
 from treelu.tree.queries.limits import Limits, values_of
-from treelu.tree.queries.words import apart, count, html_table, html_text, number, row_words, text_table
+from treelu.tree.queries.words import count, html_table, html_text, number, row_words, text_table
 
 if TYPE_CHECKING:
     from treelu.tree.queries.columns import ColumnFeatures
-
-
-@dataclass(frozen=True)
-class Change:
-    """One feature of a row before and after, or one column of a data frame: numbers or texts."""
-
-    feature: str
-    before: Any
-    after: Any
-
-    def __str__(self) -> str:
-        name, before, after, by = change_cells([self])[0]
-        return f"{name} {before} -> {after} ({by})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +129,9 @@ class Counterfactual:
         for found in self.rows:
             changes = columns.changes(row, found.row)
             own = columns.values(found.row)
-            changed = {change.column for change in changes}
+            changed = {change.feature for change in changes}
             values = own | {name: value for name, value in known.items() if name not in changed}
-            shown = tuple(Change(change.column, change.before, change.after) for change in changes)
-            rows.append(replace(found, changes=shown, values=values))
+            rows.append(replace(found, changes=changes, values=values))
         return replace(self, rows=tuple(rows))
 
     @property
@@ -187,20 +174,6 @@ class Counterfactual:
             if found.changes:
                 parts.append(html_table(["feature", "now", "then", "change"], change_cells(found.changes)))
         return "".join(parts)
-
-
-def change_cells(changes: Sequence[Change]) -> list[list[str]]:
-    """Cells of a table of changes: feature, before, after, difference."""
-    rows = []
-    for change in changes:
-        if isinstance(change.before, str) or isinstance(change.after, str):
-            cells = [value if isinstance(value, str) else number(value) for value in (change.before, change.after)]
-            rows.append([shown_name(change.feature), *map(shown_name, cells), ""])
-            continue
-        by = number(change.after - change.before)
-        sign = "+" if change.after > change.before else ""
-        rows.append([shown_name(change.feature), *apart([change.before, change.after]), sign + by])
-    return rows
 
 
 def answer(prediction: Any) -> str:
