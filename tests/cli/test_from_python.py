@@ -78,7 +78,7 @@ def test_a_missing_value_is_refused_as_in_python(saved: Any, type_: Type) -> Non
     frame.to_csv(folder.parent / "gaps.csv", index=False)
     refused = type_("predict", folder, folder.parent / "gaps.csv")
     assert refused.code != 0
-    assert "column 'income'" in refused.err
+    assert "column 'income', row 5" in refused.err
     with pytest.raises(ValueError, match=r"NaN|income"):
         model.predict(frame)
 

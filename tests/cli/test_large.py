@@ -68,7 +68,7 @@ def test_many_files_are_fitted_as_one_would_be(tmp_path: Path, type_: Type, endi
     assert type_("fit", tmp_path / "one.csv", *options, "--out", tmp_path / "one").code == 0
     many, one = (load_as_saved(tmp_path / name) for name in ("many", "one"))
     assert many.encoder == one.encoder
-    np.testing.assert_array_equal(many.predict(rows(50, 1)), one.predict(rows(50, 1)))
+    np.testing.assert_array_equal(many.estimator.predict(rows(50, 1)), one.estimator.predict(rows(50, 1)))
     apart = type_("predict", tmp_path / "one", tmp_path / "data")
     assert apart.out == type_("predict", tmp_path / "one", tmp_path / "one.csv").out
 

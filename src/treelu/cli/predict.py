@@ -51,7 +51,7 @@ def predict_table(options: PredictOptions) -> None:
             try:
                 found = unseen.setdefault(path, UnseenValues())
                 if not encoder.fills_unseen:
-                    encoder.check_missing(piece, model.unused_columns)
+                    encoder.check_missing(piece, model.unused_columns, first_row + 1)
                 encoded = encoder.encode(
                     piece, note=notes, first_row=first_row, unused=model.unused_columns, unseen=found
                 )

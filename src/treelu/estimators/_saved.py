@@ -79,10 +79,8 @@ class NetworkState(SaveMixin, BaseEstimator):
         if "members" in fields:
             described = fields.inners("members")
             for member in described if "columns" in fields else ():
-                member.data["columns"] = fields.data["columns"]
+                member.data["columns"] = vars(self)["encoder_"]  # one for all
             members = [restore(member, arrays.under(f"member{i}")) for i, member in enumerate(described)]
-            for member in members if "columns" in fields else ():
-                member.encoder_ = vars(self)["encoder_"]
             self._check_labels(members, fields)
             encoding: Any = ClassEncoding(np.array([0, 1]), shared.class_weight)
             self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing, observed))

@@ -74,7 +74,8 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
                 raise fields.error(f"there must be {estimator.n_features_in_} feature names")
             estimator.feature_names_in_ = np.array(names, dtype=object)
     if "columns" in fields:
-        estimator.encoder_ = TableEncoder.from_dict(fields.any("columns"))
+        columns = fields.any("columns")
+        estimator.encoder_ = columns if isinstance(columns, TableEncoder) else TableEncoder.from_dict(columns)
         estimator.column_notes_ = tuple(fields.texts("column_notes"))
     estimator._load_state(fields, arrays, restore_estimator)
     return estimator

@@ -396,8 +396,8 @@ class TableEncoder:
             raise TableError(f"the SMILES of row {row + 1} cannot be read; leave such rows out")
         return encoded.numbers
 
-    def check_missing(self, data: pd.DataFrame, unused: Collection[str] = ()) -> None:
-        """Raise where a column has missing values and had none in the training rows."""
+    def check_missing(self, data: pd.DataFrame, unused: Collection[str] = (), first_row: int = 0) -> None:
+        """Raise where a column has missing values and had none in the training rows; `first_row` is that of `data`."""
         for column in self.columns:
             if had_missing(column) or column.name in unused or isinstance(column, SmilesColumn):
                 continue
@@ -405,8 +405,8 @@ class TableEncoder:
             absent = (to_texts(cells) if isinstance(column, TextColumn) else cells).isna().to_numpy()
             if absent.any():
                 raise TableError(
-                    f"X has a missing value in column {column.name!r}, row {int(np.argmax(absent))}, where no "
-                    "training row had one, so that nothing is known of such rows; impute it first, "
+                    f"X has a missing value in column {column.name!r}, row {first_row + int(np.argmax(absent))}, where "
+                    "no training row had one, so that nothing is known of such rows; impute it first, "
                     "or fit with missing='indicator', which fills it with what is usual"
                 )
 
