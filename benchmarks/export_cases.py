@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from treelu import ObliqueTreeClassifier
-from treelu.cli.programs import column_recipes
+from treelu.export.columns import column_recipes
 from treelu.export.program import Part, Program, output_names, tree_program
 from treelu.tables.encoder import TableEncoder
 from treelu.tree import ObliqueTree

@@ -18,29 +18,12 @@ import pytest
 
 import treelu
 from tests.cli.conftest import Type
+from tests.fixed import fixed_tree
 from treelu.cli import ask as asking
-from treelu.cli.model import QueriedModel
-from treelu.cli.options import AskOptions
-from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
 from treelu.tree.observed import Observed
-
-
-class Fixed:
-    """An estimator that is a given tree."""
-
-    def __init__(self, tree: ObliqueTree) -> None:
-        self.tree_, self.classes_ = tree, tree.classes
-        self.n_features_in_ = tree.n_features
-
-    def predict(self, X: pd.DataFrame) -> np.ndarray:
-        return self.tree_.predict(X.to_numpy())
-
-    def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
-        return self.tree_.predict_proba(X.to_numpy())
-
 
 LOANS = pd.DataFrame({"income": [30.0, 80.0, None], "debt": [5.0, 0.0, 2.0], "job": ["clerk", "nurse", "clerk"]})
 FEATURES = ("income", "income=(missing)", "debt", "job=clerk", "job=nurse")
@@ -55,8 +38,7 @@ def loans(**options: object) -> TableModel:
         feature_names=FEATURES, spreads=[10.0, 1, 5, 1, 1],
     )  # fmt: skip
     tree = replace(tree, **options)  # type: ignore[arg-type]
-    task = "classification" if tree.is_classifier else "regression"
-    return TableModel(encoder, Fixed(tree), task, ("loan",))  # type: ignore[arg-type]
+    return TableModel(fixed_tree(tree, encoder), ("loan",))
 
 
 @pytest.fixture
@@ -123,7 +105,7 @@ def test_progress_is_shown_row_by_row(lend, monkeypatch: pytest.MonkeyPatch, cap
 def test_ctrl_c_ends_a_search_and_keeps_the_answers_so_far(
     gets_lost: bool, lend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, nearest, calls = signal.getsignal(signal.SIGINT), asking.nearest, iter(range(9))
+    before, ask, calls = signal.getsignal(signal.SIGINT), ObliqueTree.counterfactual, iter(range(9))
 
     def second_is_slow(*arguments: object, **options: object) -> object:
         if next(calls) == 1:
@@ -131,9 +113,9 @@ def test_ctrl_c_ends_a_search_and_keeps_the_answers_so_far(
                 os.kill(os.getpid(), signal.SIGINT)
                 while True:
                     pass
-        return nearest(*arguments, **options)  # type: ignore[arg-type]
+        return ask(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(asking, "nearest", second_is_slow)
+    monkeypatch.setattr(ObliqueTree, "counterfactual", second_is_slow)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in the background
     try:
         typed = lend("ask", "--want", "yes")
@@ -150,12 +132,9 @@ def test_a_missing_number_stays_missing(lend) -> None:
     typed = lend("ask", "--want", "no", "--keep", "job", rows=rows)
     first = typed.out.splitlines()
     assert "income" not in first[1]
-    model = loans()
-    asked = QueriedModel(model, None)
-    X = model.encoder.encode(rows).X.to_numpy()
-    options = asked.columns.options()
-    (way,) = asking.ask_row(asked, X[0], AskOptions(model=Path(), data="", want="yes"), options).ways
-    assert {change.column for change in way.changes} <= {"debt", "job"}
+    answer = json.loads(lend("ask", "--want", "yes", "--json", rows=rows).out.splitlines()[0])
+    assert answer["found"]
+    assert set(answer["changes"]) <= {"debt", "job"}
 
 
 def test_probabilities_values_and_any_other_class(lend) -> None:
@@ -286,7 +265,7 @@ def test_properties_that_do_not(lend) -> None:
     (result,) = json.loads(limit.out)
     assert not result["proved"]
     assert result["claim"] == "the probability of loan = yes is at most 0.5"
-    assert loans().predict(pd.DataFrame(result["rows"], dtype=object))[0] == "yes"
+    assert loans().estimator.predict(pd.DataFrame(result["rows"], dtype=object))[0] == "yes"
     falling = lend("verify", "--falls", "income", "--within", "debt=0..10").out.splitlines()
     assert falling[0] == "refuted: the probability of loan = yes never rises when income rises"
 
@@ -316,12 +295,11 @@ def test_what_training_constrained_is_proved(lend) -> None:
     rows = pd.DataFrame({"income": rng.normal(50, 20, 150).round(1), "debt": rng.gamma(2, 5, 150).round(1)})
     rows["job"] = rng.choice(["clerk", "nurse"], 150)
     chance = rows["income"] - rows["debt"] + 10 * (rows["job"] == "nurse") + rng.normal(0, 10, 150)
-    encoder = TableEncoder.learn(rows, note=lambda text: None)
-    X = encoder.encode(rows, note=lambda text: None).X
+    encoded = TableEncoder.learn(rows, note=lambda text: None).encode(rows)
     fitted = treelu.ObliqueTreeClassifier(
         max_leaf_nodes=5, n_updates=60, monotonic_cst={"income": 1, "debt": -1}, random_state=0
-    ).fit(X, np.where(chance > 45, "yes", "no"))
-    model = TableModel(encoder, fitted, "classification", ("loan",))
+    ).fit(encoded, np.where(chance > 45, "yes", "no"))
+    model = TableModel(fitted, ("loan",))
     typed = lend("verify", "--rises", "income", "--falls", "debt", model=model)
     assert [line.partition(", for rows within the training ranges")[0] for line in typed.out.splitlines()] == [
         "proved: the probability of loan = yes never falls when income rises",
@@ -371,7 +349,7 @@ def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
     typed = type_("ask", model, table, "--json")
     assert typed.code == 0
     answers = [json.loads(line) for line in typed.out.splitlines()]
-    loaded = load_as_saved(model)
+    loaded = treelu.load(model)
     frame = pd.read_csv(table)
     changed = frame.copy()
     for answer in answers:
@@ -410,7 +388,7 @@ def switches() -> TableModel:
         feature_names=encoder.feature_names,
     )  # fmt: skip
     assert TableEncoder.from_dict(encoder.to_dict()) == encoder
-    return TableModel(encoder, Fixed(tree), "classification", ("loan",))  # type: ignore[arg-type]
+    return TableModel(fixed_tree(tree, encoder), ("loan",))
 
 
 def test_truth_values_stay_truth_values(lend) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import treelu
 from tests.cli.conftest import Type
+from tests.fixed import predicted
 from treelu import ObliqueTreeClassifier
 from treelu.cli.train import class_weights, corrected_tree, level_shift
 from treelu.persistence import load_as_saved
@@ -41,7 +42,7 @@ def fitted(type_: Type, table: Path, out: Path, *words: object) -> TableModel:
 
 def found(model: TableModel, frame: pd.DataFrame) -> float:
     """The recall of defaults."""
-    return float((model.predict(frame)[frame.default == "yes"] == "yes").mean())
+    return float((predicted(model, frame)[frame.default == "yes"] == "yes").mean())
 
 
 @pytest.mark.parametrize("method", [("--leaves", 8), ("--depth", 3, "--epochs", 20), ("--method", "lln", "--depth", 2)])
@@ -53,7 +54,7 @@ def test_probabilities_are_frequencies_and_the_rare_class_is_found(
     frame, new = loans(), loans(seed=1)
     share = (frame.default == "yes").mean()
     assert balanced.threshold == pytest.approx(share, abs=0.002)
-    chances = balanced.predict_proba(new)[:, 1]
+    chances = balanced.estimator.predict_proba(new)[:, 1]
     error = np.sqrt(share * (1 - share) / len(new))
     assert abs(chances.mean() - (new.default == "yes").mean()) < 6 * error  # weights alone: some 0.3
     assert found(balanced, new) > found(plain, new) + 0.2
@@ -79,12 +80,12 @@ def test_leaves_have_the_frequency_of_their_rows_and_decide_as_with_class_weight
     X = frame[list("abcd")]
     weighted = ObliqueTreeClassifier(max_leaf_nodes=8, leaves="constant", class_weight="balanced", random_state=0)
     weighted.fit(X, frame.default)
-    assert np.array_equal(model.predict(frame), weighted.predict(X))
-    odds = [values[:, 1] / values[:, 0] for values in (weighted.predict_proba(X), model.predict_proba(frame))]
+    assert np.array_equal(predicted(model, frame), weighted.predict(X))
+    odds = [values[:, 1] / values[:, 0] for values in (weighted.predict_proba(X), model.estimator.predict_proba(frame))]
     low, high = class_weights(frame.default.to_numpy())
     np.testing.assert_allclose(odds[0] / odds[1], high / low)
     leaves = pd.DataFrame(
-        {"leaf": weighted.apply(X), "y": frame.default == "yes", "p": model.predict_proba(frame)[:, 1]}
+        {"leaf": weighted.apply(X), "y": frame.default == "yes", "p": model.estimator.predict_proba(frame)[:, 1]}
     )
     means = leaves.groupby("leaf").agg(n=("y", "size"), y=("y", "mean"), p=("p", "mean"))
     means = means[means.n >= 200]
@@ -96,7 +97,7 @@ def test_leaves_have_the_frequency_of_their_rows_and_decide_as_with_class_weight
 def test_the_saved_model_its_exports_and_its_page_agree(table: Path, tmp_path: Path, type_: Type) -> None:
     model = fitted(type_, table, tmp_path / "m", "--leaves", 4, "--balanced")
     said = pd.read_csv(io.StringIO(type_("predict", tmp_path / "m", table).out))
-    assert said["prediction"].tolist() == model.predict(loans()).tolist()
+    assert said["prediction"].tolist() == predicted(model, loans()).tolist()
     data = sqlite3.connect(":memory:")
     loans().to_sql("data", data, index=False)
     query = type_("export", tmp_path / "m", "--format", "sql", "--dialect", "sqlite").out
@@ -130,7 +131,7 @@ def test_other_targets(table: Path, tmp_path: Path, type_: Type) -> None:
     labels.drop(columns="default").to_csv(tmp_path / "labels.csv", index=False)
     quick = ("--depth", 2, "--epochs", 5, "--quiet", "--no-cart", "--balanced")
     assert type_("fit", tmp_path / "labels.csv", "--target", "one,two", "--out", tmp_path / "l", *quick).code == 0
-    chances = load_as_saved(tmp_path / "l").predict_proba(labels)
+    chances = load_as_saved(tmp_path / "l").estimator.predict_proba(labels)
     assert (np.abs(chances.mean(axis=0) - labels[["one", "two"]].mean().to_numpy()) < 0.1).all()
 
 
@@ -138,7 +139,7 @@ def test_the_page_answers_by_the_threshold(table: Path, tmp_path: Path, type_: T
     model = fitted(type_, table, tmp_path / "m", "--leaves", 4, "--terms", 2, "--balanced")
     tree = model.whole_trees()[0]
     X = loans()[list("abcd")].to_numpy()
-    assert np.array_equal(model.decided_tree(tree).predict(X), model.predict(loans()))
+    assert np.array_equal(model.decided_tree(tree).predict(X), predicted(model, loans()))
     page = (tmp_path / "m" / "report.html").read_text()
     assert "would be yes if" in page
     assert "would be no if" in page

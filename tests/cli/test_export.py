@@ -16,6 +16,7 @@ import pytest
 import treelu
 from tests.cli.conftest import Type, people
 from treelu.persistence import load_as_saved
+from treelu.tables import Encoded
 from treelu.tree import ObliqueTree
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,8 @@ def test_json_and_onnx_are_exact_for_all_rows(model: Path, tmp_path: Path, type_
     far = pd.DataFrame(np.random.default_rng(0).normal(scale=100, size=(200, X.shape[1])), columns=X.columns)
     whole = ObliqueTree.from_json(type_("export", model, "--format", "json").out)
     assert whole.n_leaves == 4
-    assert np.allclose(whole.predict_proba(far), loaded.estimator.predict_proba(far))
+    rows = Encoded(far, np.arange(200), loaded.encoder)
+    assert np.allclose(whole.predict_proba(far), loaded.estimator.predict_proba(rows))
     assert type_("export", model, "--format", "onnx", "--encoded", "--out", tmp_path / "tree.onnx").code == 0
     session = onnxruntime.InferenceSession((tmp_path / "tree.onnx").read_bytes())
     name = session.get_inputs()[0].name
@@ -70,7 +72,7 @@ def test_a_report_on_other_rows(table: Path, model: Path, tmp_path: Path, type_:
     assert typed.err == f"wrote {tmp_path / 'r.html'}; open it in a browser\n"
     typed = type_("report", model, table, "--out", tmp_path / "r.html", "--force", "--json")
     accuracy = json.loads(typed.out)["LCN"]["accuracy"]["value"]
-    assert accuracy == pytest.approx(np.mean(load_as_saved(model).predict(people()) == people()["survived"]))
+    assert accuracy == pytest.approx(np.mean(load_as_saved(model).estimator.predict(people()) == people()["survived"]))
     assert type_("report", model, "--out", tmp_path / "tree.html").code == 0
 
 
@@ -152,7 +154,7 @@ def test_a_query_and_its_test(table: Path, model: Path, type_: Type) -> None:
         "probability_0",
         "probability_1",
     ]
-    assert [row[2] for row in found.fetchall()] == load_as_saved(model).predict(people()).tolist()
+    assert [row[2] for row in found.fetchall()] == load_as_saved(model).estimator.predict(people()).tolist()
     assert len(data.execute("SELECT * FROM scored").fetchall()) == len(people())
     assert data.execute(type_("export", model, *words, "--self-test").out).fetchall() == [(0,)]
     refused = type_("export", model, "--format", "c", "--self-test")
@@ -166,7 +168,7 @@ def test_other_programs(model: Path, labels_model: Path, tmp_path: Path, type_: 
     session = onnxruntime.InferenceSession((tmp_path / "model.onnx").read_bytes())
     frame = people()
     feed = {"age": frame[["age"]].to_numpy(), "sex": frame[["sex"]].to_numpy(dtype=object)}
-    assert session.run(None, feed)[0].tolist() == load_as_saved(model).predict(frame).tolist()
+    assert session.run(None, feed)[0].tolist() == load_as_saved(model).estimator.predict(frame).tolist()
     typed = type_("export", labels_model, "--format", "python")
     assert (typed.code, "holds molecules" in typed.err, "--encoded" in typed.err) == (2, True, True)
     module: dict = {"__name__": "model"}

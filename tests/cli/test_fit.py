@@ -13,12 +13,14 @@ from rdkit import Chem
 
 import treelu
 from tests.cli.conftest import QUICK, Type, people
+from tests.fixed import predicted
 from treelu.chem import MorganFingerprint
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.model import substructures
 from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.pages import file_words
+from treelu.cli.predict import predicted_table
 from treelu.cli.prepare import Prepared, TableRows, prepare, split_rows
 from treelu.cli.train import default_method
 from treelu.persistence import load_as_saved
@@ -109,9 +111,9 @@ def test_scores_and_tree_are_those_of_the_saved_model(table: Path, tmp_path: Pat
     held_out = prepared(table).held_out
     assert held_out is not None
     score = result["scores"]["survived"]["LCN"]["accuracy"]
-    assert score["value"] == pytest.approx(np.mean(model.estimator.predict(held_out.X) == held_out.y))
+    assert score["value"] == pytest.approx(np.mean(model.estimator.predict(held_out.encoded) == held_out.y))
     assert score["low"] <= score["value"] <= score["high"]
-    assert np.array_equal(model.trees[0].predict(held_out.X), model.estimator.predict(held_out.X))
+    assert np.array_equal(model.trees[0].predict(held_out.X), model.estimator.predict(held_out.encoded))
     assert (result["n_training_rows"], result["n_hold_out_rows"], result["task"]) == (64, 16, "classification")
     assert result["parameters"] == {
         "depth": 2,
@@ -160,7 +162,7 @@ def test_other_methods(method: str, table: Path, tmp_path: Path, type_: Type) ->
     assert (tmp_path / "m" / "tree.json").exists() == (method == "lln")
     model = load_as_saved(tmp_path / "m")
     assert model.method == method
-    assert len(model.predict(people())) == 80
+    assert len(model.estimator.predict(people())) == 80
 
 
 def test_an_ensemble_as_it_comes(table: Path, tmp_path: Path, type_: Type) -> None:
@@ -169,7 +171,7 @@ def test_an_ensemble_as_it_comes(table: Path, tmp_path: Path, type_: Type) -> No
     assert typed.code == 0, typed.err
     model = load_as_saved(tmp_path / "m")
     assert model.estimator.n_estimators_ == 5
-    assert len(model.predict(people())) == 80
+    assert len(model.estimator.predict(people())) == 80
 
 
 def test_regression_and_several_values(table: Path, tmp_path: Path, type_: Type) -> None:
@@ -198,7 +200,8 @@ def test_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
         page = (labels_model / f"report-{name}.html").read_text()
         assert "<svg" in page.replace("\\u003c", "<")
         assert (labels_model / f"tree-{name}.txt").exists()
-    result = model.predict_table(pd.read_csv(molecules))
+    frame = pd.read_csv(molecules)
+    result = predicted_table(model, model.encoder.encode(frame), len(frame))
     assert list(result.columns) == ["probability_toxic", "probability_acid"]
     assert result.isna().all(axis=1).to_numpy().nonzero()[0].tolist() == [5]
 
@@ -217,7 +220,8 @@ def test_text_trees_of_molecules_name_substructures(labels_model: Path, type_: T
 def test_hashed_bits_of_older_models_are_explained(labels_model: Path) -> None:
     fingerprint = MorganFingerprint(n_bits=64).fit(["CCO", "CCN.Cl"])
     column = SmilesColumn("smiles", fingerprint)
-    older = replace(load_as_saved(labels_model), encoder=TableEncoder((column,)))
+    older = load_as_saved(labels_model)
+    older.estimator.encoder_ = TableEncoder((column,))
     set_bits = sorted(fingerprint.examples_)
     found = substructures(older, " ".join(f"bit_{bit:02d}" for bit in range(64)))
     assert list(found) == [f"bit_{bit:02d}" for bit in set_bits]
@@ -249,9 +253,9 @@ def test_the_model_is_fitted_to_all_rows_and_the_scores_are_those_of_the_first_f
     assert (saved.n_rows, saved.n_rows_scored) == (80, 64)
     encoder = TableEncoder.learn(people()[["age", "sex"]], note=lambda text: None)  # of all rows, too
     wanted = type(saved.estimator)(**saved.estimator.get_params(deep=False)).fit(
-        encoder.encode(people()).X, people()["survived"]
+        encoder.encode(people()), people()["survived"]
     )
-    assert np.array_equal(saved.predict_proba(people()), wanted.predict_proba(encoder.encode(people()).X))
+    assert np.array_equal(saved.estimator.predict_proba(people()), wanted.predict_proba(people()))
     page = (tmp_path / "all" / "report.html").read_text()
     assert (
         "The scores are of a model fitted to the other 64 rows; the tree shown here was then fitted to all 80." in page
@@ -553,6 +557,7 @@ def test_a_folder_of_version_0_1_is_replaced_with_what_it_wrote(table: Path, tmp
     assert type_(*words).code == 0
     manifest = json.loads((out / "model.json").read_text())
     del manifest["beside"], manifest["sha256"]
+    manifest["model"] = {"kind": "TableModel", "targets": ["survived"]}
     (out / "model.json").write_text(json.dumps(manifest | {"treelu": "0.1.0"}))
     (out / "tree-of-mine.txt").write_text("mine")
     assert type_(*words, "--method", "alcn").code == 0
@@ -630,10 +635,10 @@ def test_a_threshold_is_kept_with_the_model(tmp_path: Path, type_: Type) -> None
     model = load_as_saved(tmp_path / "m")
     fraud = model.estimator.classes_.tolist().index("fraud")
     assert model.positive == fraud
-    chances = model.predict_proba(rare())[:, fraud]
-    assert ((model.predict(rare()) == "fraud") == (chances >= 0.02)).all()
+    chances = model.estimator.predict_proba(rare())[:, fraud]
+    assert ((predicted(model, rare()) == "fraud") == (chances >= 0.02)).all()
     told = type_("predict", tmp_path / "m", tmp_path / "t.csv").out.splitlines()[1:]
-    assert [line.split(",")[0] for line in told] == model.predict(rare()).tolist()
+    assert [line.split(",")[0] for line in told] == predicted(model, rare()).tolist()
     refused = type_("fit", tmp_path / "t.csv", "--target", "a", "--out", tmp_path / "n", "--threshold", 0.3)
     assert refused.err.splitlines()[-1] == "treelu: --threshold is for a target of two classes; leave it out"
 

@@ -217,7 +217,7 @@ def test_answers_that_do_not_end_are_left_out_of_the_page(
 
     monkeypatch.setattr("treelu.report.queries.nearest", endless)
     loaded, people_ = load_as_saved(tmp_path / "m"), people()
-    rows = TableRows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy())
+    rows = TableRows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy(), encoder=loaded.encoder)
     summaries = summarize_model(loaded, rows, title="people")
     add_queries(loaded, rows, summaries, seconds=0.5)
     answers = summaries["survived"]["questions"]

@@ -68,7 +68,7 @@ def test_many_files_are_fitted_as_one_would_be(tmp_path: Path, type_: Type, endi
     assert type_("fit", tmp_path / "one.csv", *options, "--out", tmp_path / "one").code == 0
     many, one = (load_as_saved(tmp_path / name) for name in ("many", "one"))
     assert many.encoder == one.encoder
-    np.testing.assert_array_equal(many.predict(rows(50, 1)), one.predict(rows(50, 1)))
+    np.testing.assert_array_equal(many.estimator.predict(rows(50, 1)), one.estimator.predict(rows(50, 1)))
     apart = type_("predict", tmp_path / "one", tmp_path / "data")
     assert apart.out == type_("predict", tmp_path / "one", tmp_path / "one.csv").out
 
@@ -90,7 +90,7 @@ def test_a_table_larger_than_memory(tmp_path: Path, type_: Type, tiny_memory: No
     assert not list((tmp_path / "store").iterdir())
     model = load_as_saved(tmp_path / "m")
     new = rows(300, seed=1)
-    assert np.mean(model.predict(new) == new.kind) > 0.5
+    assert np.mean(model.estimator.predict(new) == new.kind) > 0.5
     assert model.trees[0].feature_names == model.encoder.feature_names
     if method == "tree":
         assert model.trees[0].n_samples[0] == 850
@@ -321,7 +321,7 @@ def test_a_fit_on_a_cluster(tmp_path: Path, type_: Type, tiny_memory: None, meth
     told = json.loads(typed.out)
     assert (told["n_training_rows"], told["n_hold_out_rows"]) == (850, 50)
     model, new = load_as_saved(tmp_path / "m"), rows(300, seed=1)
-    assert np.mean(model.predict(new) == new.kind) > 0.5
+    assert np.mean(model.estimator.predict(new) == new.kind) > 0.5
     if method == "tree":
         assert model.trees[0].n_samples[0] == 850
 
@@ -363,7 +363,7 @@ def test_a_fit_on_the_processors_of_this_machine(tmp_path: Path) -> None:
     assert done.stderr.count("which the workers read themselves") == 1
     assert "distributed" not in done.stderr
     model, new = load_as_saved(tmp_path / "m"), rows(300, seed=1)
-    assert np.mean(model.predict(new) == new.kind) > 0.5
+    assert np.mean(model.estimator.predict(new) == new.kind) > 0.5
 
 
 def test_what_a_cluster_cannot_do_is_said(tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_dates_as_numbers_and_units_from_file_to_prediction(tmp_path: Path, type
     assert "all in kg" in typed.err
     model = load_as_saved(tmp_path / "m")
     answers = type_("predict", tmp_path / "m", tmp_path / "t.csv").out.splitlines()[1:]
-    assert [line.split(",")[0] for line in answers] == model.predict(frame).tolist()
+    assert [line.split(",")[0] for line in answers] == model.estimator.predict(frame).tolist()
     assert type_(*words, "--numbers", "start", "--text", "mass", "--out", tmp_path / "n").code == 0
     kinds = {column.name: column.kind for column in load_as_saved(tmp_path / "n").encoder.columns}
     assert (kinds["start"], kinds["mass"]) == ("number", "text")

@@ -11,11 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import FixedThresholdClassifier
 
 import treelu
 from tests.cli.conftest import Type, people
+from tests.fixed import predicted
 from treelu.cli import main
 from treelu.cli import predict as predicting
+from treelu.cli.predict import predicted_table
 from treelu.persistence import load_as_saved, save
 
 
@@ -31,8 +34,8 @@ def test_predictions_are_the_models_own(table: Path, model: Path, type_: Type) -
     result = read(typed.out)
     loaded = load_as_saved(model)
     assert list(result.columns) == ["prediction", "probability_0", "probability_1"]
-    assert np.array_equal(result["prediction"], loaded.predict(people()))
-    assert np.array_equal(result[["probability_0", "probability_1"]], loaded.predict_proba(people()))
+    assert np.array_equal(result["prediction"], loaded.estimator.predict(people()))
+    assert np.array_equal(result[["probability_0", "probability_1"]], loaded.estimator.predict_proba(people()))
 
 
 def test_the_loaded_estimator_predicts_the_file_as_the_command(
@@ -57,8 +60,17 @@ def test_a_loaded_estimator_of_labels_of_molecules(molecules: Path, labels_model
     frame = treelu.read_table(molecules).frame.drop(index=5)  # unreadable
     frame.loc[0, "id"] = None  # no training row lacked it
     found = treelu.load(labels_model).predict_proba(frame)
-    wanted = load_as_saved(labels_model).predict_proba(frame)
+    wanted = predicted_table(saved := load_as_saved(labels_model), saved.encoder.encode(frame), len(frame))
     assert np.array_equal(found, wanted)
+
+
+def test_a_report_from_python_draws_molecules_as_that_of_the_command(molecules: Path, labels_model: Path) -> None:
+    frame = treelu.read_table(molecules).frame.drop(index=5)
+    model = treelu.load(labels_model).estimators_[0]
+    rows = frame[frame["toxic"].notna()]
+    html = model.report(rows, rows["toxic"].astype(int)).html
+    assert html.count("\\u003csvg") > len(rows)  # one for each row, and substructures
+    assert rows["smiles"].iloc[0] in html
 
 
 def test_a_threshold_of_the_folder_is_told_when_it_is_loaded(model: Path, tmp_path: Path) -> None:
@@ -67,7 +79,11 @@ def test_a_threshold_of_the_folder_is_told_when_it_is_loaded(model: Path, tmp_pa
     with pytest.warns(UserWarning, match=r"threshold of 0\.3.*predict_proba") as told:
         loaded = treelu.load(tmp_path / "m")
     assert told[0].filename == __file__
-    assert np.array_equal(loaded.predict_proba(people()), saved.predict_proba(people()))
+    assert np.array_equal(loaded.predict_proba(people()), saved.estimator.predict_proba(people()))
+    code = str(told[0].message).partition("use predict_proba, or ")[2].partition(" of sklearn")[0]
+    decided = eval(code, {"FixedThresholdClassifier": FixedThresholdClassifier, "model": loaded})
+    assert decided.predict(people()).tolist() == predicted(saved, people()).tolist()
+    assert (decided.predict(people()) != loaded.predict(people())).any()
 
 
 @pytest.mark.parametrize("rows", [1, 7, 79, 80])

@@ -35,9 +35,9 @@ from treelu import (
     StackedClassifier,
     StackedRegressor,
 )
+from treelu.cli import main
 from treelu.export.program import estimator_program
 from treelu.export.python import to_python
-from treelu.persistence.table_model import TableModel
 from treelu.report.queries import answer_queries, column_asking
 from treelu.tables import TableEncoder
 from treelu.tables.frames import native_frame, read_frame
@@ -546,18 +546,31 @@ def test_a_file_read_from_python_is_fitted_as_on_the_command_line(tmp_path: Path
     found = treelu.read_table(tmp_path / "messy.csv")
     assert found.notes == ("columns separated by semicolons",)
     y, rows = found.frame["answer"], found.frame.drop(columns="answer")
-    encoder = TableEncoder.learn(rows, note=lambda text: None)
-    of_table = ObliqueTreeClassifier(**SMALL).fit(encoder.encode(rows).X, y)
-    model = ObliqueTreeClassifier(**SMALL).fit(rows, y)
-    assert "weight" in model.tree_.columns.places
-    assert [column.kind for column in model.encoder_.columns] == [column.kind for column in encoder.columns]
-    saved = TableModel(encoder, of_table, "classification", ("answer",))
-    whole = saved.as_estimator()
-    np.testing.assert_array_equal(whole.predict_proba(rows), saved.predict_proba(rows))
-    np.testing.assert_array_equal(whole.tree_.predict(rows), saved.predict(rows))
-    assert len(whole.feature_importances_) == len(encoder.columns)
-    with pytest.warns(UserWarning, match="threshold of 0.3"):
-        TableModel(encoder, of_table, "classification", ("answer",), threshold=0.3).as_estimator()
+    words = ["--target", "answer", "--method", "lcn", "--depth", "3", "--epochs", "5", "--quiet", "--no-cart"]
+    assert main(["fit", str(tmp_path / "messy.csv"), *words, "--out", str(tmp_path / "m")]) == 0
+    saved = treelu.load(tmp_path / "m")
+    encoder = saved.encoder_
+    assert "weight" in saved.tree_.columns.places
+    encoded = TableEncoder.learn(rows, note=lambda text: None).encode(rows)
+    for given in (rows, encoded):
+        model = clone(saved).fit(given, y)
+        assert [column.kind for column in model.encoder_.columns] == [column.kind for column in encoder.columns]
+        np.testing.assert_array_equal(model.predict_proba(rows), saved.predict_proba(rows))
+        np.testing.assert_array_equal(model.predict_proba(given), saved.predict_proba(rows))
+        np.testing.assert_array_equal(model.feature_importances_, saved.feature_importances_)
+
+
+def test_encoded_rows_are_checked() -> None:
+    frame = table()
+    encoded = TableEncoder.learn(frame, note=lambda text: None).encode(frame)
+    y = targets(frame, LCNClassifier())
+    with pytest.raises(ValueError, match=r"X has missing values in column '.*', which missing='error' refuses"):
+        LCNClassifier(missing="error").fit(encoded, y)
+    model = LCNClassifier(depth=2, epochs=2, random_state=0).fit(encoded, y)
+    assert (len(encoded.take(np.arange(3))), model.n_features_in_) == (3, len(encoded.encoder.columns))
+    other = TableEncoder.learn(frame[["age"]], note=lambda text: None).encode(frame)
+    with pytest.raises(ValueError, match="X was encoded with other features than the model was fitted to"):
+        model.predict(other)
 
 
 def test_output_of_transformers_as_polars_changes_nothing() -> None:

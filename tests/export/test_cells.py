@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import engines
-from treelu.cli.programs import column_recipes
+from treelu.export.columns import column_recipes
 from treelu.export.program import Part, Program, tree_program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql

@@ -22,7 +22,8 @@ from benchmarks.engines import Answers, Run
 from benchmarks.export_cases import Case, frame_case, number_case, table, table_case
 from tests.tree.trees import KINDS, random_tree
 from treelu import ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier, LCNRegressor, StackedRegressor
-from treelu.cli.programs import encoded_program, table_program
+from treelu.cli.export import table_program
+from treelu.cli.predict import predicted_table
 from treelu.export.columns import column_recipes
 from treelu.export.dialects import DIALECTS
 from treelu.export.onnx import rows_in_doubt
@@ -143,13 +144,12 @@ def models() -> list[TableModel]:
     rng = np.random.default_rng(4)
     frame = table(rng, 300, known=True)
     target = np.where(frame["height"].fillna(0) + 5 * (frame["colour"] == "red") > 1, "yes", "no")
-    encoder = TableEncoder.learn(frame, note=lambda text: None, text=["colour"])
-    X = encoder.encode(frame).X
+    X = TableEncoder.learn(frame, note=lambda text: None, text=["colour"]).encode(frame)
     lcn = LCNClassifier(depth=3, epochs=3, random_state=0).fit(X, target)
     member = LCNClassifier(depth=2, drop_connect=0.75, epochs=2)
     votes = ELCNClassifier(member, n_estimators=2, combine="average", random_state=0)
     fitted = ((lcn, 0.3), (votes.fit(X, target), 0.5))
-    return [TableModel(encoder, one, "classification", ("y",), threshold=least) for one, least in fitted]
+    return [TableModel(one, ("y",), threshold=least) for one, least in fitted]
 
 
 def test_fitted_models(engine: Runner, models: list[TableModel]) -> None:
@@ -160,7 +160,7 @@ def test_fitted_models(engine: Runner, models: list[TableModel]) -> None:
         new = table(rng, 100, known=False)
         cells = new.astype(object).where(new.notna(), None)
         run = engine(program, cells[[column.name for column in program.columns]].to_numpy().tolist())
-        wanted = model.predict_table(new)
+        wanted = predicted_table(model, model.encoder.encode(new), len(new))
         assert run.failures == 0
         assert [row[0] for row in run.answers] == wanted["prediction"].tolist()
         np.testing.assert_allclose(numbers(program, run.answers), wanted.iloc[:, 1:].to_numpy(), atol=1e-6)
@@ -230,13 +230,12 @@ def test_estimators_with_missing_values_and_ensembles() -> None:
 def test_molecules_are_refused_and_encoded_features_are_not() -> None:
     pytest.importorskip("rdkit")
     frame = pd.DataFrame({"smiles": ["CCO", "CCN", "CCCl", "CC"] * 5})
-    encoder = TableEncoder.learn(frame, note=lambda text: None, smiles="smiles", n_bits=32)
-    X = encoder.encode(frame).X
-    model = TableModel(encoder, LCNClassifier(depth=2, epochs=1).fit(X, [0, 1] * 10), "classification", ("y",))
+    X = TableEncoder.learn(frame, note=lambda text: None, smiles="smiles", n_bits=32).encode(frame)
+    model = TableModel(LCNClassifier(depth=2, epochs=1).fit(X, [0, 1] * 10), ("y",))
     with pytest.raises(ValueError, match=r"'smiles' holds molecules, .* \(--encoded\)"):
         table_program(model)
-    program = encoded_program(model)
-    run = engines.run_python(program, X.toarray().tolist())
+    program = table_program(model, encoded=True)
+    run = engines.run_python(program, X.X.toarray().tolist())
     np.testing.assert_allclose(numbers(program, run.answers), model.estimator.predict_proba(X), atol=1e-6)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from treelu import ObliqueTreeClassifier
-from treelu.cli.programs import table_program
+from treelu.cli.export import table_program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql
 from treelu.persistence.table_model import TableModel
@@ -37,10 +37,10 @@ def loans(n: int = 200) -> pd.DataFrame:
 
 
 def fitted(frame: pd.DataFrame) -> TableModel:
-    encoder = TableEncoder.learn(frame, note=lambda text: None)
+    encoded = TableEncoder.learn(frame, note=lambda text: None).encode(frame)
     y = np.where(loans()["Betrag"] / 1000 + 2 * (loans()["Zweck"] == "Auto") > 3, "nein", "ja")
     tree = ObliqueTreeClassifier(max_leaf_nodes=3, max_terms=3, teacher=None, random_state=0)
-    return TableModel(encoder, tree.fit(encoder.encode(frame).X, y), "classification", ("Kredit",))
+    return TableModel(tree.fit(encoded, y), ("Kredit",))
 
 
 def test_typed_columns_have_a_short_query_with_the_same_answers() -> None:
@@ -54,9 +54,9 @@ def test_typed_columns_have_a_short_query_with_the_same_answers() -> None:
     assert typed.count("4611686018427387904") < strict.count("4611686018427387904")
     assert "GLOB" not in typed
     for query in (strict, typed):
-        assert [row[0] for row in connection.execute(query)] == model.predict(frame).tolist()
+        assert [row[0] for row in connection.execute(query)] == model.estimator.predict(frame).tolist()
     assert connection.execute(to_sql(program, dialect="sqlite", typed=True, self_test=True)).fetchall() == [(0,)]
-    tree = model.members[0].tree_
+    (tree,) = model.whole_trees()
     assert to_sql(tree, dialect="postgresql", typed=True) == to_sql(tree, dialect="postgresql")
 
 
@@ -71,7 +71,7 @@ def test_the_python_export_reads_the_file_of_its_training(
     script.write_text(to_python(table_program(model)))
     done = subprocess.run([sys.executable, "-I", script, data], capture_output=True, text=True, check=True)
     predicted = [row["prediction"] for row in csv.DictReader(io.StringIO(done.stdout))]
-    assert predicted == model.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
+    assert predicted == model.estimator.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
 
 
 def test_the_python_export_skips_titles_above_the_names(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_python_export_skips_titles_above_the_names(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-I", script, data], capture_output=True, text=True, check=True)
     predicted = [row["prediction"] for row in csv.DictReader(io.StringIO(done.stdout))]
     assert len(predicted) == len(frame) == 200
-    assert predicted == model.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
+    assert predicted == model.estimator.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
 
 
 def test_a_file_without_a_column_is_an_error(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Small fitted models of every kind, and rows to try them on."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,10 @@ SMALL: dict[str, Any] = {"depth": 2, "epochs": 2, "random_state": 0}
 
 def table_model() -> TableModel:
     """A model of a table with numbers, a missing value and text."""
-    encoder = TableEncoder.learn(frame(), note=lambda text: None)
-    estimator = estimators.LCNClassifier(**SMALL).fit(encoder.encode(frame()).X, SCORE > 0)
-    tree = estimator.tree_
-    return TableModel(encoder, estimator, "classification", ("y",), (tree,), ({"CART": tree},), ("a note",))
+    encoded = TableEncoder.learn(frame(), note=lambda text: None).encode(frame())
+    estimator = estimators.LCNClassifier(**SMALL).fit(encoded, SCORE > 0)
+    tree = replace(estimator.tree_, columns=None)
+    return TableModel(estimator, ("y",), (tree,), ({"CART": tree},), ("a note",))
 
 
 def frame() -> pd.DataFrame:
@@ -137,7 +138,7 @@ def outputs(model: Any) -> list[np.ndarray]:
     if type(model).__name__.startswith("GCN"):  # without importing torch
         rows = SMILES
     elif isinstance(model, TableModel):
-        rows = frame()
+        model, rows = model.estimator, frame()
     elif (names := getattr(model, "feature_names_in_", None)) is not None:
         rows = pd.DataFrame(ROWS, columns=names)
     results = [np.asarray(model.predict(rows))]

@@ -577,7 +577,7 @@ def test_a_pasted_row_gets_the_answer_of_the_model(browser, messy):
         });
     """
     X = model.encoder.encode(frame.astype({"Class": str}).head(80)).X
-    leaves, chances = model.trees[0].apply(X), model.predict_proba(frame.head(80))
+    leaves, chances = model.trees[0].apply(X), model.estimator.predict_proba(frame.head(80))
     for (message, result, leaf), wanted, chance in zip(
         page.execute_script(script, _one(page, "#row-text"), texts), leaves, chances, strict=True
     ):

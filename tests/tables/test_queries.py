@@ -3,16 +3,16 @@
 import numpy as np
 import pandas as pd
 
-from treelu.cli.columns import ColumnQueries, short_numbers
 from treelu.tables import TableEncoder
+from treelu.tree.queries.columns import ColumnFeatures, short_numbers
 
 
 def test_columns_as_features() -> None:
     frame = pd.DataFrame({"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
-    queries = ColumnQueries(TableEncoder.learn(frame, note=lambda text: None))
-    assert queries.features(["colour"], "--keep") == [1, 2]
-    assert queries.options(within=["size=0..2"])["bounds"][0] == (0.0, 2.0)
-    assert [str(change) for change in queries.changes([1, 1, 0], [1.5, 0, 1])] == [
+    queries = ColumnFeatures(TableEncoder.learn(frame, note=lambda text: None))
+    assert queries.features_of(["colour"], "keep") == [1, 2]
+    assert queries.ranges({"size": (0, 2)})[0] == (0.0, 2.0)
+    assert [change.condition for change in queries.changes([1, 1, 0], [1.5, 0, 1])] == [
         "size were 0.5 higher (1.5 instead of 1)",
         "colour were red instead of blue",
     ]

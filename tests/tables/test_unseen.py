@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from experiments.baselines import HHCARTClassifier
+from tests.fixed import fixed_tree
 from treelu import LCNClassifier, ObliqueTreeClassifier
-from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder
 from treelu.tables.unseen import UnseenValues, nearest_category
+from treelu.tree import ObliqueTree
 
 
 def learn(frame: pd.DataFrame, **options: object) -> TableEncoder:
@@ -131,26 +132,23 @@ def test_older_models_know_no_range_and_say_nothing() -> None:
             TableEncoder.from_dict(recipe)
 
 
-def test_python_warns_once_a_call_and_only_of_columns_that_the_tree_uses() -> None:
+def test_python_warns_only_of_columns_that_the_tree_uses() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": rng.integers(1, 80, 60).astype(float), "city": rng.choice(["Rome", "Oslo"], 60)})
-    encoder, y = learn(frame), (frame["age"] > 40).to_numpy().astype(int)
-    estimator = HHCARTClassifier(max_depth=1).fit(encoder.encode(frame).X, y)
-    model = TableModel(encoder, estimator, "classification", ("old",))
-    assert "city" in model.unused_columns
+    encoder = replace(learn(frame), fills_unseen=True)
+    tree = ObliqueTree([[1.0, 0, 0]], [-40], [[1, 2]], [[0.0], [1.0]], classes=[0, 1], link="logistic")
+    model = fixed_tree(tree, encoder)
+    assert model.tree_.unused_columns() == {"city"}
     new = pd.DataFrame({"age": [650.0, 30.0, np.nan], "city": "Bonn"})
-    for call in (model.predict, model.predict_proba, model.predict_table):
-        with pytest.warns(UserWarning, match="far outside") as caught:
+    for call in (model.predict, model.predict_proba, model.tree_.predict):
+        with pytest.warns(UserWarning, match="column 'age'") as caught:
             call(new)
-        (warning,) = caught
-        assert warning.filename == __file__
-        first, second = str(warning.message).split("\n")
+        first, second = (str(warning.message) for warning in caught)
         assert "(650), in row 1; a typing error?" in first
         assert second.startswith("column 'age': 1 value missing, which no training row had, in row 3; replaced by")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(frame)
-        model.predict_table(new, unseen=UnseenValues())
 
 
 @pytest.mark.parametrize(

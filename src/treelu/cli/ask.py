@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from treelu.cli.columns import short_numbers
+from treelu.cli.columns import named, named_numbers, typed_limits
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
 from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_model, shown
 from treelu.cli.options import AskOptions
 from treelu.tables import read_table
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.columns import ColumnChange
-from treelu.tree.queries.goal import read_goal
-from treelu.tree.queries.nearest import nearest
+from treelu.tree.queries.counterfactual import NearestRow
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
@@ -32,13 +30,18 @@ def ask_table(options: AskOptions) -> None:
         raise InputError(f"{data} has {len(frame):,} rows; ask about at most {MAX_ROWS:,} at a time")
     encoded = encoder.encode(frame, note=Notes(quiet=options.as_json))
     X = dense(encoded.X).astype(np.float64)
-    limits = queried.columns.options(
-        keep=options.keep, within=options.within, rise=options.rise, fall=options.fall, whole=options.whole,
-        anywhere=options.anywhere,
-    )  # fmt: skip
+    asked = {
+        "keep": named(encoder, options.keep, "--keep"),
+        "rise": named_numbers(encoder, options.rise, "--rise"),
+        "fall": named_numbers(encoder, options.fall, "--fall"),
+        "norm": options.norm,
+        "max_changes": options.max_changes,
+        "n": options.nearest,
+        **typed_limits(encoder, options),
+    }
     with progress_bar("asking", len(X), quiet=False) as advance:
         for row, x in zip(encoded.rows.tolist(), X, strict=True):
-            answer = ask_row(queried, x, options, limits)
+            answer = ask_row(queried, x, options, asked)
             check_not_interrupted()
             if options.as_json:
                 write_json({"row": row + 1} | answer.plain(), indent=None)
@@ -49,30 +52,13 @@ def ask_table(options: AskOptions) -> None:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One change of a row that gives the answer, in columns."""
-
-    distance: float
-    prediction: Any
-    changes: tuple[ColumnChange, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """JSON values."""
-        return {
-            "distance": self.distance,
-            "new_prediction": json_value(self.prediction),
-            "changes": {change.column: {"from": change.before, "to": change.after} for change in self.changes},
-        }
-
-
-@dataclass(frozen=True)
 class Answer:
     """The answer about one row, in columns: ways to it, the nearest first."""
 
     target: str
     now: Any
     asked_for: str
-    ways: tuple[Way, ...]
+    ways: tuple[NearestRow, ...]  # with the model's own predictions
     n: int = 1
     proved: bool = True  # whether the leaves without a way have none
     observed: bool = True  # whether ways stay within what the training rows held
@@ -87,7 +73,10 @@ class Answer:
         lines = []
         for place, way in enumerate(self.ways):
             start = "or it" if place else f"{now}; it"
-            lines += [f"{start} would be {self._then(way)} if", "  " + " and\n  ".join(map(str, way.changes))]
+            lines += [
+                f"{start} would be {self._then(way)} if",
+                "  " + " and\n  ".join(change.condition for change in way.changes),
+            ]
         if len(self.ways) < self.n:
             lines.append(f"no other leaf within the limits is predicted {self.asked_for} ({self._certainty()})")
         return lines
@@ -96,7 +85,7 @@ class Answer:
         text = "proved" if self.proved else "none was found; whether there is one is not decided"
         return f"{text}; --anywhere looks beyond what the training rows held" if self.observed else text
 
-    def _then(self, way: Way) -> str:
+    def _then(self, way: NearestRow) -> str:
         # A probability may be reached without another class.
         return shown(way.prediction) if way.prediction != self.now else f"predicted {self.asked_for}"
 
@@ -109,30 +98,31 @@ class Answer:
             "proved": self.proved,
         }
         none: dict[str, Any] = {"distance": None, "new_prediction": None, "changes": {}}
-        result |= self.ways[0].plain() if self.ways else none
-        return result | ({"others": [way.plain() for way in self.ways[1:]]} if self.n > 1 else {})
+        ways = list(map(_plain, self.ways))
+        return result | (ways[0] if ways else none) | ({"others": ways[1:]} if self.n > 1 else {})
 
 
-def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: dict[str, Any]) -> Answer:
-    """The nearest changes of one row, as short numbers where these do as well."""
+def _plain(way: NearestRow) -> dict[str, Any]:
+    """JSON values."""
+    return {
+        "distance": way.distance,
+        "new_prediction": json_value(way.prediction),
+        "changes": {change.feature: {"from": change.before, "to": change.after} for change in way.changes},
+    }
+
+
+def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, asked: dict[str, Any]) -> Answer:
+    """The nearest changes of one row; `asked` are arguments of :meth:`ObliqueTree.counterfactual`."""
     now = plain(queried.predict(x[None])[0])
     wanted, holds = queried.wanted(options, now)
     try:
-        goal = read_goal(queried.tree, **wanted).also(holds)
-        permitted = queried.around(x, limits)
-        result = nearest(x, goal, permitted, norm=options.norm, max_changes=options.max_changes, n=options.nearest)
+        found = queried.tree.counterfactual(x, **wanted, **asked, check=holds)
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
-
-    def accepted(row: np.ndarray) -> bool:
-        return permitted.holds(row) and bool(holds(row[None])[0])
-
-    ways = []
-    for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
-        row = short_numbers(x, found.row, np.flatnonzero(permitted.whole), accepted)
-        ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
+    rows = found.rows if found and found.changes else found.rows[:1]
+    ways = [replace(one, prediction=plain(queried.predict(one.row[None])[0])) for one in rows]
     text, observed = _goal_text(queried, options, now), not options.anywhere and queried.tree.observed is not None
-    return Answer(queried.name, now, text, tuple(ways), options.nearest, not result.n_undecided, observed)
+    return Answer(queried.name, now, text, tuple(ways), options.nearest, not found.n_undecided, observed)
 
 
 def _goal_text(queried: QueriedModel, options: AskOptions, now: Any) -> str:

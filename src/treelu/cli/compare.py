@@ -63,9 +63,9 @@ def metric_of(model: TableModel, rows: TableRows) -> str:
 
 def _score(model: TableModel, rows: TableRows, metric: str) -> float:
     if metric == "ROC AUC":
-        probabilities = model.estimator.predict_proba(rows.X)[:, 1]
+        probabilities = model.estimator.predict_proba(rows.encoded)[:, 1]
         return float(roc_auc_score(rows.y == model.estimator.classes_[1], probabilities))
-    answers = model.columns_of(rows.X)
+    answers = model.predictions(rows.encoded)
     if metric == "accuracy":
         return float(np.mean(answers["prediction"] == rows.y))
     return float(r2_score(rows.y, np.column_stack(list(answers.values())).reshape(np.shape(rows.y))))

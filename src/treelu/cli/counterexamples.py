@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from treelu.cli.columns import ColumnQueries
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.dates import MOST_ROWS, Broken
 from treelu.tree.queries.limits import Limits
 
 MOST_VALUES = 64  # of a column of numbers that are tried in each row of a table
 
 
-def shortened(rows: np.ndarray, columns: ColumnQueries, limits: Limits, broken: Broken) -> np.ndarray:
+def shortened(rows: np.ndarray, columns: ColumnFeatures, limits: Limits, broken: Broken) -> np.ndarray:
     """The same rows with as few digits in each column of numbers as still break the property."""
     free = ~limits.whole
     free[[place for name in columns.dates for place in columns.places[name]]] = False

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from treelu.cli.messages import InputError, Notes, say, tell, write_json
-from treelu.cli.model import load_table_model, target_of, tree_text, visited_trees
+from treelu.cli.model import table_model, target_of, tree_text, visited_trees
 from treelu.cli.options import ExportOptions, ReportOptions
 from treelu.cli.pages import add_queries, score_lines, summarize_target
 from treelu.cli.predict import check_file, write_output
 from treelu.cli.prepare import TableRows, read_rows
-from treelu.cli.programs import encoded_program, table_program
 from treelu.export.c import to_c
 from treelu.export.javascript import to_javascript
 from treelu.export.onnx_program import program_to_onnx
@@ -79,15 +79,24 @@ def write_report(options: ReportOptions) -> None:
     """Write a page on a saved model, with its scores on the rows of a table."""
     data, out = options.data, options.out
     check_file(out, options.force, reads=[options.model, *([] if data in (None, "-") else find_files(data))])
-    model = load_table_model(options.model)
+    loaded = load_as_saved(options.model)
+    model = table_model(loaded, options.model)
     target = target_of(model, options.label)
     rows: TableRows | None = None
     warnings: tuple[str, ...] = ()
     rows_are: RowsAre = "given"
+    if model is not loaded:
+        if data is not None:
+            raise InputError(
+                f"{options.model} was saved from Python and does not know the column of its target; report it there: "
+                f"treelu.load({str(options.model)!r}).report(X, y)"
+            )
+        with suppress(AttributeError):  # no tree
+            model = replace(model, trees=tuple(model.whole_trees()))
     if data is not None:
         rows = read_rows(model, data, options.reading, Notes(quiet=options.as_json))
         warnings, rows_are = _seen_in_training(model, rows)
-        model = replace(model, trees=visited_trees(model, rows) if model.trees else ())
+        model = replace(model, trees=visited_trees(model, rows))
     title = Path(data or options.model.resolve().name).name
     summary = summarize_target(
         replace(model, warnings=(*warnings, *model.warnings)), rows, target, title=title, rows_are=rows_are
@@ -136,22 +145,40 @@ def _program(model: Any, name: str, options: ExportOptions) -> Program:
     if isinstance(model, ObliqueTree):
         return tree_program(model, name=name)
     try:
-        if not isinstance(model, TableModel):
+        if not isinstance(model, TableModel) and "encoder_" not in vars(model):
             return estimator_program(model, name=name)
+        model = table_model(model, options.model)
         if options.label is not None:
             target_of(model, options.label)  # or an error that names the targets
-        build = encoded_program if options.encoded else table_program
-        return build(model, name=name, visited=options.leaves == "visited", label=options.label)
+        return table_program(
+            model, name=name, encoded=options.encoded, visited=options.leaves == "visited", label=options.label
+        )
     except AttributeError as error:
         if isinstance(model, TableModel):
-            what = (
-                f"a model of --method {model.method} cannot be written as a program ({error}); --method lcn fits a tree"
-            )
-        else:
-            what = f"a {type(model).__name__} is not a tree: {error}"
-        raise InputError(what) from None
+            method = f"a model of --method {model.method}"
+            raise InputError(f"{method} cannot be written as a program ({error}); --method lcn fits a tree") from None
+        raise InputError(f"a {type(model).__name__} is not a tree: {error}") from None
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def table_program(
+    model: TableModel, *, name: str = "model", encoded: bool = False, visited: bool = False, label: str | None = None
+) -> Program:
+    """The program of the estimator with the names and the threshold of `treelu predict`.
+
+    `visited`: only the branches that rows of the table reach; `label`: of several labels, the one to answer for.
+    """
+    program = estimator_program(
+        model.estimator, name=name, trained=model.trained, targets=model.targets, of_file=True, encoded=encoded,
+        trees=model.trees if visited else (),
+    )  # fmt: skip
+    if model.has_threshold:
+        (part,) = program.parts
+        program = replace(program, parts=(replace(part, threshold=(model.positive, model.threshold)),))
+    if label is not None and model.task == "labels":
+        program = replace(program, parts=(program.parts[model.targets.index(label)],))
+    return program
 
 
 def _program_text(program: Program, options: ExportOptions) -> str | bytes:

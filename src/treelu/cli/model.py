@@ -11,29 +11,36 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.columns import ColumnQueries
 from treelu.cli.messages import InputError
 from treelu.cli.options import AskOptions
 from treelu.cli.prepare import TableRows
 from treelu.data.blocks import stacked_rows
 from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
+from treelu.tables import Encoded
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.limits import Limits, read_limits
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.words import number
 from treelu.view.labels import Top
 
 
 def load_table_model(folder: Path) -> TableModel:
-    """A model that `treelu fit` saved."""
-    model = load_as_saved(folder)
-    if not isinstance(model, TableModel):
-        raise InputError(
-            f"{folder} holds a {type(model).__name__} that was saved from Python, without a table; "
-            f"load it there with treelu.load({str(folder)!r})"
-        )
-    return model
+    """A model that `treelu fit` saved, or Python after a fit to a data frame."""
+    return table_model(load_as_saved(folder), folder)
+
+
+def table_model(model: Any, folder: Path) -> TableModel:
+    """What was loaded from a folder as a model of a table."""
+    if isinstance(model, TableModel):
+        return model
+    what = f"a {type(model).__name__} that was saved from Python, without a table"
+    try:
+        if not isinstance(model, ObliqueTree):
+            return TableModel.of(model)
+    except ValueError as error:
+        what = str(error)
+    raise InputError(f"{folder} holds {what}; load it there with treelu.load({str(folder)!r})")
 
 
 def target_of(model: TableModel, label: str | None) -> str:
@@ -57,9 +64,9 @@ def visited_trees(
     if not hasattr(type(model.members[0]), "to_tree"):
         return ()
     assert rows is not None
-    reached = rows.X if others is None else stacked_rows([rows.X, others.X])
+    reached = replace(rows.encoded, X=rows.X if others is None else stacked_rows([rows.X, others.X]))
     trees = [member.to_tree(visited_by=reached) for member in model.members]
-    return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
+    return tuple(replace(tree, columns=None).with_counts(rows.X) for tree in trees)
 
 
 def tree_text(model: TableModel, tree: ObliqueTree, top: Top = None) -> str:
@@ -109,10 +116,9 @@ class QueriedModel:
                 f"a model of --method {model.method} is not a single tree, so that queries about it have no exact "
                 "answer; --method lcn or lln fits a tree"
             ) from None
-        self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]
+        self.tree = replace(trees[self.k if model.task == "labels" else 0], columns=model.encoder)
         self.output = self.k if model.task == "regression" else 0
-        self.columns = ColumnQueries(model.encoder)
-        self.tree = replace(self.tree, observed=self.columns.observed(self.tree.observed))
+        self.columns = ColumnFeatures(model.encoder)
 
     @property
     def name(self) -> str:
@@ -142,7 +148,8 @@ class QueriedModel:
     def _frame(self, X: np.ndarray) -> Any:
         import pandas as pd
 
-        return pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
+        encoder = self.model.encoder
+        return Encoded(pd.DataFrame(X, columns=list(encoder.feature_names)), np.arange(len(X)), encoder)
 
     def wanted(self, options: AskOptions, now: Any) -> tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]:
         """Arguments of `counterfactual`, and a check of the same goal on the model itself."""
@@ -166,7 +173,7 @@ class QueriedModel:
         if k is None and len(self.labels) == 2:
             k = 1 - self.labels.index(now)
         if k is None:
-            return {"other_than": now}, lambda X: self.predict(X) != now
+            return {}, lambda X: self.predict(X) != now
         label = self.labels[k]
         goal: dict[str, Any] = {"target": label}
         if self.model.has_threshold:
@@ -174,20 +181,6 @@ class QueriedModel:
             limit = {"at_least": level} if k == self.model.positive else {"at_most": float(np.nextafter(level, 0))}
             goal = {"target": self.labels[self.model.positive]} | limit
         return goal, lambda X: self.predict(X) == label
-
-    def permitted(self, limits: dict[str, Any]) -> Limits:
-        """The rows that limits (of `ColumnQueries.options`) permit."""
-        return read_limits(
-            self.tree, limits=limits["limits"], bounds=limits["bounds"], whole=limits["whole"], groups=limits["groups"]
-        )
-
-    def around(self, x: np.ndarray, limits: dict[str, Any]) -> Limits:
-        """The rows that one row may become within limits."""
-        return self.permitted(limits).around(x, self.stay(x, limits), limits["rise"], limits["fall"])
-
-    def stay(self, x: np.ndarray, limits: dict[str, Any]) -> list[int]:
-        """The features of a row that stay as they are."""
-        return [*limits["keep"], *self.columns.missing_in(x)]
 
     def find_label(self, text: str) -> int:
         """The number of a class that was typed."""

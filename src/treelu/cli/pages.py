@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.cli.columns import short_numbers
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
 from treelu.cli.model import QueriedModel
 from treelu.cli.prepare import TableRows
+from treelu.estimators._rows import on_features
 from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
+from treelu.report.molecules import drawings
 from treelu.report.predictions import predict
-from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
+from treelu.report.queries import SECONDS, TimeBudget, column_asking, page_answers
 from treelu.report.render import render_index
 from treelu.report.rows import Floats
 from treelu.report.summary import SummaryOptions
@@ -32,8 +32,6 @@ Summaries = dict[str, dict[str, Any]]  # by target
 Predictions = dict[str, dict[str, Floats]]  # by target and model
 MAX_HEAD = 12  # characters of a column's head, for which words are wrapped
 MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
-SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
-MOLECULE = (240, 180)
 
 
 def summarize_model(
@@ -83,7 +81,7 @@ def summarize_target(
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
     tree, member = _of_target(model, k)
-    draw_feature, draw_row = _drawings(model, rows)
+    draw_feature, draw_row = drawings(model.encoder, () if rows is None else rows.names or ())
     options: SummaryOptions = {
         **how,
         "title": f"{how['title']}: {target}",
@@ -128,14 +126,14 @@ def _of_known_target(rows: TableRows | None, k: int) -> TableRows | None:
 def _of_target(model: TableModel, k: int) -> tuple[ObliqueTree | None, Any]:
     """The tree and the estimator of one target."""
     if model.task == "labels":
-        return model.trees[k] if model.trees else None, model.members[k]
+        return model.trees[k] if model.trees else None, on_features(model.members[k])
     tree = model.trees[0] if model.trees else None
     if len(model.targets) == 1:
-        return tree, model.estimator
+        return tree, on_features(model.estimator)
     if tree is not None:
         linear = None if tree.leaf_weights is None else tree.leaf_weights[:, [k]]
         tree = replace(tree, values=tree.values[:, [k]], leaf_weights=linear)
-    return tree, _OneOutput(model.estimator, k)
+    return tree, _OneOutput(on_features(model.estimator), k)
 
 
 @dataclass(frozen=True)
@@ -152,44 +150,6 @@ class _OneOutput:
         return self.estimator.get_params(deep)
 
 
-def _drawings(model: TableModel, rows: TableRows | None) -> tuple[Callable[[int], str | None] | None, ...]:
-    """How to draw a feature and a row, where they are molecules."""
-    molecules = model.encoder.smiles_column
-    if molecules is None or find_spec("rdkit") is None:
-        return None, None
-    from treelu.chem import draw_column
-
-    names = model.encoder.feature_names
-    columns = {name: number for number, name in enumerate(molecules.features)}
-
-    def draw_feature(feature: int) -> str | None:
-        column = columns.get(names[feature])
-        picture = None if column is None else draw_column(molecules.fingerprint, column, SUBSTRUCTURE)
-        return None if picture is None else _inline(picture)
-
-    def draw_row(row: int) -> str:
-        return _inline(_draw_molecule(smiles[row]))
-
-    smiles = [] if rows is None else rows.names or []
-    return draw_feature, draw_row if smiles else None
-
-
-def _draw_molecule(smiles: str) -> str:
-    from rdkit import Chem, rdBase
-    from rdkit.Chem.Draw import rdMolDraw2D
-
-    drawer = rdMolDraw2D.MolDraw2DSVG(*MOLECULE)
-    drawer.drawOptions().clearBackground = False  # type: ignore[assignment]
-    with rdBase.BlockLogs():
-        drawer.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(Chem.MolFromSmiles(smiles)))
-    drawer.FinishDrawing()
-    return drawer.GetDrawingText()
-
-
-def _inline(svg: str) -> str:
-    return svg[svg.index("<svg") :]
-
-
 # Questions
 
 
@@ -203,41 +163,8 @@ def page_queries(
         queried = QueriedModel(model, target)
     except InputError:
         return None
-    decides = model.decided_tree(queried.tree)
-    columns = queried.columns
-    limits = columns.options()
-
-    def speak(before: Floats, after: Floats) -> list[str]:
-        around, same = queried.around(before, limits), _same_answer(decides, queried.output, before, after)
-        row = short_numbers(before, after, np.flatnonzero(around.whole), lambda row: around.holds(row) and same(row))
-        return [str(change) for change in columns.changes(before, row)]
-
-    asking = Asking(
-        queried.tree,
-        {name: limits[name] for name in ("bounds", "whole", "groups")},
-        lambda row: queried.stay(row, limits),
-        speak,
-        [name for name, places in columns.places.items() for _ in places],
-        {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
-        queried.output,
-        decides,
-        present=dict.fromkeys(columns.marks, (0.0, 0.0)),
-        frame=model.encoder,
-    )
+    asking = column_asking(queried.tree, model.encoder, output=queried.output, decides=model.decided_tree(queried.tree))
     return page_answers(asking, X, summary, budget)
-
-
-def _same_answer(tree: ObliqueTree, output: int, before: Floats, after: Floats) -> Callable[[Floats], bool]:
-    """Whether a row may stand for ``after``: it has the same class, or a value that changed as much."""
-    if tree.is_classifier:
-        label = tree.predict(after[None])[0]
-        return lambda row: bool(tree.predict(row[None])[0] == label)
-
-    def value(row: Floats) -> float:
-        return float(tree.decision_function(row[None])[0, output])
-
-    there, change = value(after), value(after) - value(before)
-    return lambda row: abs(value(row) - there) <= 1e-3 * abs(change)
 
 
 # Pages

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -18,7 +17,8 @@ from treelu.cli.messages import OUTPUT, InputError, Notes, writes_unicode
 from treelu.cli.model import load_table_model
 from treelu.cli.options import PredictOptions
 from treelu.persistence.folder import naming, replacing, write_atomically
-from treelu.tables import TableError, check_columns
+from treelu.persistence.table_model import TableModel
+from treelu.tables import Encoded, TableError, check_columns
 from treelu.tables.layout import split_names
 from treelu.tables.paths import find_files
 from treelu.tables.pieces import iterate_pieces
@@ -38,19 +38,25 @@ def predict_table(options: PredictOptions) -> None:
     if out is not None:
         check_file(out, options.force, reads=[options.model, *files])
     model = load_table_model(options.model)
-    model = replace(model, encoder=model.encoder.with_decimal(options.reading.decimal))
-    needed = [column.name for column in model.encoder.columns if column.name not in model.unused_columns]
-    rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(model.encoder.feature_names)))
+    encoder = model.encoder.with_decimal(options.reading.decimal)
+    needed = [name for name in encoder.names if name not in model.unused_columns]
+    rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(encoder.feature_names)))
     # A kept column stands as it stood: an article number 00120 keeps its zeros.
     kept = [name for value in keep for name in (value, *(part.strip() for part in value.split(",")))]
-    text, notes, unseen = [*model.encoder.text_columns, *kept], Notes(), dict[str, UnseenValues]()
+    text, notes, unseen = [*encoder.text_columns, *kept], Notes(), dict[str, UnseenValues]()
     with open_output(out) as file:
         pieces = iterate_pieces(files, rows, note=notes, text=text, **options.reading.options())
         for number, (path, piece, first_row) in enumerate(pieces):
             check_columns(needed, piece, option=path)
             try:
                 found = unseen.setdefault(path, UnseenValues())
-                result = model.predict_table(piece, note=notes, first_row=first_row, unseen=found)
+                if not encoder.fills_unseen:
+                    encoder.check_missing(piece, model.unused_columns, first_row + 1)
+                encoded = encoder.encode(
+                    piece, note=notes, first_row=first_row, unused=model.unused_columns, unseen=found
+                )
+                result = predicted_table(model, encoded, len(piece))
+                _note_unread(encoded, len(piece), first_row, notes)
                 if options.strict:
                     _refuse(found, notes)
                 result = _with_kept(result, piece, keep, options.as_json)
@@ -63,6 +69,22 @@ def predict_table(options: PredictOptions) -> None:
                 file.write(for_spreadsheets(result).to_csv(index=False, header=number == 0, lineterminator="\n"))
     for path, found in unseen.items():
         _tell(found, notes, "" if path == data else f"{path}: ")
+
+
+def predicted_table(model: TableModel, rows: Encoded, n_rows: int) -> pd.DataFrame:
+    """Predictions and probabilities with a row for each of the table; rows whose SMILES cannot be read are empty."""
+    import pandas as pd
+
+    result = pd.DataFrame(model.predictions(rows), index=pd.Index(rows.rows))
+    return result if len(rows) == n_rows else result.astype(object).reindex(range(n_rows))
+
+
+def _note_unread(rows: Encoded, n_rows: int, first_row: int, notes: Notes) -> None:
+    """Print which SMILES cannot be read."""
+    unread = np.setdiff1d(np.arange(n_rows), rows.rows)
+    if len(unread):
+        shown = ", ".join(str(first_row + row + 1) for row in unread[:5]) + (", …" if len(unread) > 5 else "")
+        notes(f"{len(unread):,} SMILES cannot be read (rows {shown}); their predictions are left empty")
 
 
 def _tell(found: UnseenValues, notes: Notes, whose: str = "") -> None:

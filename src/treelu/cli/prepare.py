@@ -22,7 +22,16 @@ from treelu.data.folds import fold_numbers
 from treelu.data.store import RowStore
 from treelu.persistence.table_model import TableModel
 from treelu.report.digest import RowDigest
-from treelu.tables import TableEncoder, TableError, TableTargets, Task, check_columns, read_table, read_targets
+from treelu.tables import (
+    Encoded,
+    TableEncoder,
+    TableError,
+    TableTargets,
+    Task,
+    check_columns,
+    read_table,
+    read_targets,
+)
 from treelu.tables.layout import split_names
 from treelu.tables.missing import mark_missing_in, occurring
 from treelu.tables.numbers import NumberFormat
@@ -74,7 +83,7 @@ def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
 class TableRows:
     """Features and targets of some rows, with SMILES where they are molecules, numbers in the file, and groups.
 
-    `labels` are their names by a column that is no feature.
+    `labels` are their names by a column that is no feature; `encoder` is what made the features.
     """
 
     X: Any
@@ -83,9 +92,16 @@ class TableRows:
     numbers: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
     labels: list[str] | None = None
+    encoder: TableEncoder | None = None
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def encoded(self) -> Encoded:
+        """The features as estimators of the table take them."""
+        assert self.encoder is not None
+        return Encoded(self.X, np.arange(len(self)), self.encoder)
 
     @property
     def targets(self) -> NDArray[Any]:
@@ -243,7 +259,7 @@ def _encode(
         missing=missing,
     )
     unused = _unused(columns, [name for name in training.frame.columns if name not in (*names, *used)])
-    encoder = replace(encoder, left_out=(*encoder.left_out, *unused.items()))
+    encoder = replace(encoder, left_out=(*encoder.left_out, *unused.items()), fills_unseen=True)
     training_rows = training.encode(encoder, notes, options.data)
     held_out_rows = held_out.encode(encoder, notes, options.valid or options.data) if len(held_out.y.y) else None
     _check_learnable(training_rows, task, names)
@@ -338,7 +354,7 @@ class _Table:
         numbers = self.y.rows[encoded.rows]
         groups = None if self.groups is None else self.groups[numbers]
         labels = row_names(self.features.iloc[encoded.rows], {*used, *self.targets})
-        return TableRows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups, labels)
+        return TableRows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups, labels, encoder)
 
 
 def _read_groups(

@@ -21,16 +21,17 @@ from treelu.cli.prepare import Prepared, TableRows
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
 from treelu.estimators._path_trees import KnownTrees, changed_trees
+from treelu.estimators._rows import on_columns
 from treelu.persistence.table_model import TableModel
 from treelu.report import fit_yardsticks
 from treelu.report.scores import positive_class
 from treelu.report.yardsticks import LOGISTIC, RIDGE
-from treelu.tables import Task
+from treelu.tables import Encoded, Task
 from treelu.training import Settings
 from treelu.training.config import plan_training
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.tree.rows import is_frame, take_rows
+from treelu.tree.rows import take_rows
 
 FAMILIES = {"tree": "ObliqueTree", "stacked": "Stacked"}  # of estimators; the others are the method in capitals
 ENSEMBLES = ("elcn", "stacked")
@@ -97,15 +98,13 @@ def train(estimator: Any, table: Prepared, options: FitOptions, like: TableModel
 
     `like`: the model whose decision is kept.
     """
-    _fit(estimator, table, options)
+    estimator = _fit(estimator, table, options)
     if hasattr(estimator, "path_trees_"):  # a saved model would train those of all other sizes
         chosen = int(np.argmax(estimator.path_["chosen"]))
         estimator.path_trees_ = KnownTrees(len(estimator.path_), {chosen: estimator.tree_})
     positive, threshold = _decided(estimator, table, options, like)
     model = TableModel(
-        table.encoder,
         estimator,
-        table.task,
         tuple(table.targets),
         notes=tuple(table.notes.texts),
         warnings=tuple(table.notes.warnings),
@@ -126,32 +125,32 @@ def train(estimator: Any, table: Prepared, options: FitOptions, like: TableModel
     return model
 
 
-def _fit(estimator: Any, table: Prepared, options: FitOptions) -> None:
-    """Fit the estimator behind a progress bar."""
+def _fit(estimator: Any, table: Prepared, options: FitOptions) -> Any:
+    """The estimator fitted behind a progress bar."""
     with progress_bar("training", _n_rounds(estimator, table), options.quiet) as advance:
         # The bar is a callback, which would not outlive the process: it is taken out again.
         calls_back = "callbacks" in estimator.get_params() and options.scheduler is None
         if calls_back:
             estimator.set_params(callbacks=[lambda record, network: _go_on(advance)])
         if table.is_sample:
-            _fit_all(estimator, table, options.scheduler)
+            estimator = _fit_all(estimator, table, options.scheduler)
         else:
-            estimator.fit(table.training.X, table.training.y, groups=table.training.groups)
+            estimator.fit(table.training.encoded, table.training.y, groups=table.training.groups)
         of_labels = estimator.estimators_ if table.task == "labels" else ()
         for fitted in (estimator, *of_labels) if calls_back else ():
             fitted.set_params(callbacks=None)
+    return estimator
 
 
-def _fit_all(estimator: Any, table: Prepared, scheduler: str | None) -> None:
-    """Fit to all rows, and give the estimator their features' names, which stored rows have not."""
+def _fit_all(estimator: Any, table: Prepared, scheduler: str | None) -> Any:
+    """The estimator fitted to all rows: stored rows are features, of which the encoder is given to it afterwards."""
     if scheduler is None:
         estimator.fit(table.store)
     else:
         from treelu.cli.large import fit_on_cluster
 
         fit_on_cluster(estimator, table, scheduler)
-    if is_frame(table.training.X):
-        estimator.feature_names_in_ = np.array(table.training.X.columns, dtype=object)
+    return on_columns(estimator, table.encoder)
 
 
 def _go_on(advance: Any) -> None:
@@ -225,7 +224,7 @@ def _decided(estimator: Any, table: Prepared, options: FitOptions, like: TableMo
     if not options.model.balanced:
         return positive, threshold
     if getattr(estimator, "class_weight", None) is not None and (two or table.task == "labels"):
-        correct_probabilities(estimator, table.training.X, y)
+        correct_probabilities(estimator, table.training.encoded, y)
     if two:
         name = estimator.classes_[positive]
         if like is None and options.model.threshold is None:
@@ -248,7 +247,7 @@ def class_weights(y: NDArray[Any]) -> NDArray[np.float64]:
     return compute_class_weight("balanced", classes=np.unique(known), y=known)
 
 
-def correct_probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> None:
+def correct_probabilities(estimator: Any, X: Encoded, y: NDArray[Any]) -> None:
     """Correct a fitted classifier of two classes, or of several labels, for balanced class weights (prior shift).
 
     Weights w_k make probabilities proportional to w_k times those of the rows, which shifts scores by log(w_1 / w_0). A
@@ -258,7 +257,7 @@ def correct_probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> None:
     if y.ndim == 2:
         for member, column in zip(estimator.estimators_, y.T, strict=True):
             known = np.flatnonzero(column == column)  # not NaN
-            correct_probabilities(member, take_rows(X, known), column[known])
+            correct_probabilities(member, X.take(known), column[known])
     elif hasattr(estimator, "path_trees_"):
         weights = class_weights(y)
         estimator.path_trees_ = changed_trees(estimator.path_trees_, lambda tree: corrected_tree(tree, weights))

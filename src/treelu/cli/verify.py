@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from treelu.cli.columns import cells, named, named_numbers, typed_limits
 from treelu.cli.counterexamples import MOST_VALUES, from_table, shortened
 from treelu.cli.messages import InputError, Notes, count, tell, write_json
 from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_model, shown
@@ -22,10 +23,9 @@ from treelu.persistence.folder import write_atomically
 from treelu.tables import read_table
 from treelu.tables.columns import Column, NumberColumn
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.dates import Broken, between_dates, with_real_dates
-from treelu.tree.queries.goal import read_output
-from treelu.tree.queries.limits import Limits
-from treelu.tree.queries.properties import Verdict, search_dates
+from treelu.tree.queries.dates import Broken, between_dates
+from treelu.tree.queries.limits import Limits, tree_limits
+from treelu.tree.queries.properties import Verdict
 from treelu.tree.queries.words import apart, number, text_table
 from treelu.tree.rows import dense
 
@@ -120,9 +120,10 @@ class Verification:
 
     def __init__(self, queried: QueriedModel, options: VerifyOptions) -> None:
         self.queried, self.options, self.columns = queried, options, queried.columns
-        self.permitted = self.columns.everywhere(options.within, options.whole, options.anywhere)
+        self.encoder = queried.model.encoder
+        self.permitted = typed_limits(self.encoder, options)
         try:
-            self.limits: Limits = queried.permitted(self.permitted)
+            self.limits: Limits = tree_limits(queried.tree, **self.permitted)
         except ValueError as error:
             raise InputError(in_columns(str(error))) from None
         self.X = self._table_rows()
@@ -132,7 +133,7 @@ class Verification:
 
     def _table_rows(self) -> np.ndarray:
         """The rows that counterexamples start from: those given, without missing values."""
-        data, encoder = self.options.data, self.queried.model.encoder
+        data, encoder = self.options.data, self.encoder
         if data is None:
             return np.zeros((0, len(encoder.feature_names)))
         frame = read_table(data, text=encoder.text_columns, **self.options.reading.options())
@@ -145,16 +146,16 @@ class Verification:
 
     def claims(self) -> list[Claim]:
         """All properties, in the order of the options."""
-        options, columns, queried = self.options, self.columns, self.queried
+        options, queried = self.options, self.queried
         name, asked, value = self._value()
         found = [
             self._rising(name, asked, value, column, sign)
             for sign, chosen, option in ((1, options.rises, "--rises"), (-1, options.falls, "--falls"))
-            for column in columns.named(chosen, option)
+            for column in named(self.encoder, chosen, option)
         ]
         decides = queried.model.decided_tree(queried.tree)  # the class that the model decides
-        for column in columns.named(options.independent, "--independent"):
-            ask = partial(decides.independent, columns.places[column], output=queried.output, **self.permitted)
+        for column in named(self.encoder, options.independent, "--independent"):
+            ask = partial(decides.independent, [column], output=queried.output, **self.permitted)
             words = f"the predicted {queried.name} never depends on {shown_name(column)}"
             found.append(Claim(words, ask, queried.predict, _differ(queried.predict), column))
         tree = queried.tree
@@ -183,19 +184,12 @@ class Verification:
         self, name: str, asked: dict[str, Any], value: Callable[[np.ndarray], np.ndarray], column: str, sign: int
     ) -> Claim:
         words = f"{name} never {'falls' if sign > 0 else 'rises'} when {shown_name(column)} rises"
-        tree, columns = self.queried.tree, self.columns
-        if column in columns.dates:
-            ask: Callable[[], Verdict] = partial(self._date_verdict, column, sign, words, **asked)
-        else:
-            option, method = ("--rises", tree.rises) if sign > 0 else ("--falls", tree.falls)
-            ask = partial(method, columns.number_columns([column], option)[column], **asked, **self.permitted)
+        tree = self.queried.tree
+        option, method = ("--rises", tree.rises) if sign > 0 else ("--falls", tree.falls)
+        if column not in self.columns.dates:
+            named_numbers(self.encoder, [column], option)
+        ask = partial(method, column, **asked, **self.permitted)
         return Claim(words, ask, value, _goes(value, sign), column, sign)
-
-    def _date_verdict(self, column: str, sign: int, words: str, *, target: Any = None, output: int = 0) -> Verdict:
-        """Proved, or with rows to try with real dates."""
-        value = read_output(self.queried.tree, target, output)
-        proved, rows, n_solved = search_dates(self.limits, self.columns, column, sign, value)
-        return Verdict(words, proved, rows[: 0 if proved else None], (), (), (), n_solved, proved)
 
     # Verdicts
 
@@ -209,19 +203,18 @@ class Verification:
         if rows is None:
             return Checked(claim, verdict if verdict else replace(verdict, decided=False), self.among)
         outputs = [plain(output) for output in claim.value(rows)]
-        cells = [self.columns.cells(row) for row in rows]
-        return Checked(claim, replace(verdict, decided=True), self.among, cells, outputs, self._shown(cells))
+        found = [cells(self.columns, row) for row in rows]
+        return Checked(claim, replace(verdict, decided=True), self.among, found, outputs, self._shown(found))
 
     def _rows(self, claim: Claim, verdict: Verdict) -> np.ndarray | None:
         """Rows that break a property by the model's own answers: of the table given, or else those found."""
         found = self._of_table(claim)
         if found is not None:
             return found
-        if claim.column in self.columns.dates:
-            found = self._between_dates(claim, verdict.rows)
-        elif len(verdict.rows):
-            found = with_real_dates(verdict.rows, self.columns, self.limits, claim.broken)
-        return None if found is None else shortened(found, self.columns, self.limits, claim.broken)
+        if not len(verdict.rows):
+            return None
+        found = shortened(verdict.rows, self.columns, self.limits, claim.broken)
+        return found if claim.broken(found[:1], found[-1:])[0] else None
 
     def _of_table(self, claim: Claim) -> np.ndarray | None:
         """Rows of the table given, with another value of the property's column that some row has."""
@@ -231,15 +224,11 @@ class Verification:
             rows = self.X[[self.limits.holds(x) for x in self.X]]
             return next((row[None] for row in rows if claim.broken(row[None], row[None])[0]), None)
         if claim.column in self.columns.dates:
-            return self._between_dates(claim, self.X)
+            return between_dates(self.X, claim.column, self.columns, self.limits, claim.value, claim.sign)
         places = self.columns.places[claim.column]
         values = np.unique(self.X[:, places], axis=0)
         some = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_VALUES)).astype(int))
         return from_table(self.X, list(values[some]), places, self.limits, claim.broken, ordered=claim.sign != 0)
-
-    def _between_dates(self, claim: Claim, bases: np.ndarray) -> np.ndarray | None:
-        assert claim.column is not None
-        return between_dates(bases, claim.column, self.columns, self.limits, claim.value, claim.sign)
 
     def _shown(self, cells: Sequence[dict[str, str]]) -> tuple[str, ...]:
         """The columns to print: those that differ first; of many only those that the tree uses."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 
 from treelu.data.rows import validated_rows
 from treelu.estimators._path_trees import changed_trees
-from treelu.tables.encoder import TableEncoder
+from treelu.tables.encoder import Encoded, TableEncoder, had_missing
 from treelu.tables.frames import (
     Frame,
     check_names,
@@ -42,10 +42,16 @@ def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = Non
     if first:
         return _learn_rows(estimator, X, missing, options)
     encoder = vars(estimator).get("encoder_")
+    if isinstance(X, Encoded):
+        if encoder is not None and X.encoder.feature_names != encoder.feature_names:
+            raise ValueError("X was encoded with other features than the model was fitted to; give the frame itself")
+        return X.numbers
     if encoder is None:
         return validated_rows(estimator, _numeric(X), missing=missing, **options)
     note = partial(warnings.warn, category=UserWarning, stacklevel=2)
-    return encoder.features(_with_names(estimator, X), note=note)
+    tree = vars(estimator).get("tree_")  # of small trees: what no split reads need not be there
+    unused = () if tree is None else tree.unused_columns()
+    return encoder.features(_with_names(estimator, X), unused=unused, note=note)
 
 
 def missing_of_numbers(estimator: Any, missing: Any) -> Any:
@@ -57,6 +63,10 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
     """Learn what the columns hold, and read the rows."""
     for name in ("encoder_", "column_notes_"):
         estimator.__dict__.pop(name, None)
+    if isinstance(X, Encoded):
+        _check_missing(X.encoder, missing)
+        _set_columns(estimator, X.encoder, X.encoder.names)
+        return _checked(X, options)
     given = categorical_features(estimator)
     if is_plain(X):
         check_names(X.columns)
@@ -67,11 +77,10 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
     notes: list[str] = []
     chosen = set() if given is None else _chosen(given, names)
     encoder = TableEncoder.of_frame(frame, given=chosen, note=notes.append, fills_unseen=missing == "indicator")
-    if missing == "error":
-        _refuse_missing(frame, encoder)
+    _check_missing(encoder, missing)
     _set_columns(estimator, encoder, tuple(names), is_named=frame.is_named)
     estimator.column_notes_ = tuple(notes)
-    return _numbers(encoder.encode(frame.data).X.to_numpy(), options)
+    return _checked(encoder.encode(frame.data), options)
 
 
 def _frame_to_learn(X: Any, given: Any) -> Frame | None:
@@ -106,10 +115,10 @@ def _numeric(X: Any) -> Any:
     return data
 
 
-def _numbers(X: Any, options: dict[str, Any]) -> NDArray[Any]:
+def _checked(rows: Encoded, options: dict[str, Any]) -> Any:
     """Features of an encoder, checked as scikit-learn checks numbers."""
     options = {"dtype": [np.float64, np.float32], **options}
-    return check_array(X, accept_sparse="csr", input_name="X", **options)
+    return check_array(rows.numbers, accept_sparse="csr", input_name="X", **options)
 
 
 def _with_names(estimator: Any, X: Any) -> Any:
@@ -131,13 +140,14 @@ def _with_names(estimator: Any, X: Any) -> Any:
     return frame_of_array(X, names)
 
 
-def _refuse_missing(frame: Frame, encoder: TableEncoder) -> None:
-    for column in encoder.columns:
-        if frame.data[column.name].isna().any():
-            raise TableError(
-                f"X has missing values in column {column.name!r}, which missing='error' refuses; missing='auto' fills "
-                "and marks them, or impute them first"
-            )
+def _check_missing(encoder: TableEncoder, missing: Any) -> None:
+    """Raise where training rows miss values and the parameter `missing` is "error"."""
+    found = [column.name for column in encoder.columns if had_missing(column)] if missing == "error" else []
+    if found:
+        raise TableError(
+            f"X has missing values in column {found[0]!r}, which missing='error' refuses; missing='auto' fills "
+            "and marks them, or impute them first"
+        )
 
 
 def _set_columns(estimator: Any, encoder: TableEncoder, names: tuple[str, ...], *, is_named: bool = True) -> None:

@@ -60,8 +60,10 @@ class NetworkState(SaveMixin, BaseEstimator):
         put_missing(fitted.reading.missing, arrays)
         put_observed(fitted.reading.observed, arrays)
         if isinstance(fitted, FittedLabels):
-            members = enumerate(fitted.estimators)
-            return {"members": [describe(member, arrays.under(f"member{i}")) for i, member in members]}
+            members = [describe(member, arrays.under(f"member{i}")) for i, member in enumerate(fitted.estimators)]
+            for member in members:  # theirs are the same
+                member.pop("columns", None)
+            return {"members": members}
         arrays.put("spread", fitted.spread)
         history = fitted.history  # partial_fit keeps none
         state: dict[str, Any] = {"history": None if history is None else describe_history(history)}
@@ -75,8 +77,10 @@ class NetworkState(SaveMixin, BaseEstimator):
         scaling = take_scaling(arrays.under("scaling"), n_columns)
         observed = take_observed(arrays, n_columns)
         if "members" in fields:
-            described = enumerate(fields.inners("members"))
-            members = [restore(member, arrays.under(f"member{i}")) for i, member in described]
+            described = fields.inners("members")
+            for member in described if "columns" in fields else ():
+                member.data["columns"] = vars(self)["encoder_"]  # one for all
+            members = [restore(member, arrays.under(f"member{i}")) for i, member in enumerate(described)]
             self._check_labels(members, fields)
             encoding: Any = ClassEncoding(np.array([0, 1]), shared.class_weight)
             self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing, observed))

@@ -368,11 +368,11 @@ def tree_program(
     return Program(columns, features, (Part(several, output_names(first), combine),), name, trained)
 
 
-def recipes_of(columns: Any) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+def recipes_of(columns: Any, *, of_file: bool = False) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
     """The columns of a data frame and a tree's features of them, which take what `predict` takes."""
     from treelu.export.columns import column_recipes
 
-    return column_recipes(columns, of_file=False)
+    return column_recipes(columns, of_file=of_file)
 
 
 def _numbers(n_features: int, missing: MissingValues | None) -> tuple[Feature, ...]:
@@ -406,18 +406,58 @@ def estimator_trees(estimator: Any) -> tuple[tuple[ObliqueTree, ...], Combine]:
     return (estimator.tree_,), "sum"
 
 
-def estimator_program(estimator: Any, *, name: str = "tree", trained: str = "") -> Program:
-    """A fitted estimator as a program on the columns it was fitted on; filling of missing values included."""
+def estimator_program(
+    estimator: Any,
+    *,
+    name: str = "tree",
+    trained: str = "",
+    targets: Sequence[str] = (),
+    of_file: bool = False,
+    encoded: bool = False,
+    trees: Sequence[ObliqueTree] = (),
+) -> Program:
+    """A fitted estimator as a program on the columns it was fitted on; filling of missing values included.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A tree, or several that answer together; an AttributeError says why another is none.
+    name, trained : str
+        As of `Program`.
+    targets : sequence of str
+        Names of several labels or values, for those of the outputs; by default they are numbered.
+    of_file : bool
+        Read cells as `treelu predict` reads those of a text file, where words such as "NA" are missing values.
+    encoded : bool
+        Of a data frame: on its encoded features, numbers all of them, molecules included.
+    trees : sequence of ObliqueTree
+        The tree of each label, or the only one, in place of the estimator's, such as one with the branches that some
+        rows reach.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from treelu import LCNClassifier
+    >>> frame = pd.DataFrame({"size": [1.0, 2.0, None, 4.0], "colour": ["red", "blue", "red", "blue"]})
+    >>> model = LCNClassifier(depth=1, epochs=1, random_state=0).fit(frame, [0, 0, 1, 1])
+    >>> estimator_program(model).features
+    (Number(column=0, fill=2.0), Missing(column=0), Category(column=1, text='blue'), Category(column=1, text='red'))
+    >>> [column.name for column in estimator_program(model, encoded=True).columns]
+    ['size', 'size=(missing)', 'colour=blue', 'colour=red']
+    """
     members = estimator.estimators_ if isinstance(getattr(estimator, "classes_", None), list) else None
     parts = []
     for number, member in enumerate(members or [estimator]):
-        trees, combine = estimator_trees(member)
-        names = output_names(trees[0]) if members is None else (f"probability_{number}",)
-        missing, frame = trees[0].missing, trees[0].columns
-        trees = tuple(replace(tree, feature_names=None, missing=None, columns=None) for tree in trees)
-        parts.append(Part(trees, names, combine, None if members is None else 1))
+        own, combine = ((trees[number],), "sum") if trees else estimator_trees(member)
+        names = output_names(own[0], targets)
+        if members is not None:
+            names = (f"probability_{targets[number] if targets else number}",)
+        missing, frame = own[0].missing, vars(estimator).get("encoder_", own[0].columns)
+        own = tuple(replace(tree, feature_names=None, missing=None, columns=None) for tree in own)
+        parts.append(Part(own, names, combine, None if members is None else 1))
     if frame is not None:
-        return Program(*recipes_of(frame), tuple(parts), name, trained)
+        numbers = tuple(map(Column, frame.feature_names)), _numbers(len(frame.feature_names), None)
+        return Program(*(numbers if encoded else recipes_of(frame, of_file=of_file)), tuple(parts), name, trained)
     given = getattr(estimator, "feature_names_in_", [f"x{place}" for place in range(estimator.n_features_in_)])
     columns = tuple(Column(str(column)) for column in given)
     return Program(columns, _numbers(len(columns), missing), tuple(parts), name, trained)

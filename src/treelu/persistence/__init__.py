@@ -3,8 +3,9 @@
 A saved model is a folder with two files.
 
 - ``model.json``: ``format`` ("treelu.model"), ``version`` of the format, ``treelu`` (the version that wrote it),
-  ``arrays`` (name, size and SHA-256 of the other file), ``model`` (kind, parameters, …), ``beside`` (the names of
-  other files that go with the model, such as reports), ``sha256`` of all this.
+  ``arrays`` (name, size and SHA-256 of the other file), ``model`` (kind, parameters, …, and from `treelu fit` the
+  ``record`` of its table), ``beside`` (the names of other files that go with the model, such as reports), ``sha256`` of
+  all this.
 - ``arrays-….safetensors``: every array, by name; the dots are the first letters of its SHA-256.
 
 Since the second file's name follows from its content, a model is replaced by writing new arrays beside the old ones

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from treelu import estimators
+from treelu.estimators._rows import on_columns
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.tables.encoder import TableEncoder
 from treelu.training import Settings
@@ -72,10 +74,21 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
                 raise fields.error(f"there must be {estimator.n_features_in_} feature names")
             estimator.feature_names_in_ = np.array(names, dtype=object)
     if "columns" in fields:
-        estimator.encoder_ = TableEncoder.from_dict(fields.any("columns"))
+        columns = fields.any("columns")
+        estimator.encoder_ = columns if isinstance(columns, TableEncoder) else TableEncoder.from_dict(columns)
         estimator.column_notes_ = tuple(fields.texts("column_notes"))
     estimator._load_state(fields, arrays, restore_estimator)
     return estimator
+
+
+def restore_features_estimator(fields: Fields, arrays: ArrayReader) -> Any:
+    """The estimator of a table model of an earlier version: fitted to features, and the encoder beside it."""
+    estimator = restore_estimator(fields.inner("estimator"), arrays.under("estimator"))
+    encoder = replace(TableEncoder.from_dict(fields.any("table")), fills_unseen=True)
+    width = getattr(estimator, "n_features_in_", None)
+    if width != len(encoder.feature_names):
+        raise fields.error(f"{len(encoder.feature_names)} features do not fit a model of {width}")
+    return on_columns(estimator, encoder)
 
 
 def _class_of(kind: str) -> Any:

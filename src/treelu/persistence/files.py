@@ -156,8 +156,8 @@ def check_beside(folder: Path, names: list[str]) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a fitted estimator or a tree from a folder; it predicts bit for bit the same.
 
-    Of a folder that `treelu fit` wrote it is the estimator with the encoding of the table's columns, which predicts
-    data frames as `treelu predict` does. A threshold of the folder's own is not part of it, which a UserWarning says.
+    Of a folder that `treelu fit` wrote it is the estimator that was fitted, which predicts data frames as
+    `treelu predict` does. A threshold of the folder's own is not part of it, which a UserWarning says.
 
     Parameters
     ----------
@@ -182,7 +182,17 @@ def load(path: str | os.PathLike[str]) -> Any:
     True
     """
     model = load_as_saved(path)
-    return model.as_estimator(stacklevel=3) if type(model).__name__ == "TableModel" else model
+    if type(model).__name__ != "TableModel":
+        return model
+    if model.has_threshold:
+        decided = f"FixedThresholdClassifier(model, threshold={model.threshold:g}, pos_label={model.positive_label!r})"
+        warnings.warn(
+            f"the model was saved with a threshold of {model.threshold:g}, which the estimator's predict does not "
+            f"know: it gives the more probable class; use predict_proba, or {decided} of sklearn.model_selection",
+            UserWarning,
+            stacklevel=2,
+        )
+    return model.estimator
 
 
 def load_as_saved(path: str | os.PathLike[str]) -> Any:
@@ -332,38 +342,47 @@ def _check_width(model: Any, n_bytes: int) -> None:
 def _describe(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
     if isinstance(model, ObliqueTree):
         return {"kind": "ObliqueTree", **describe_tree(model, arrays)}
-    if type(model).__name__ == "TableModel":
-        return {
-            "kind": "TableModel",
-            **model.to_dict(),
-            "estimator": _describe(model.estimator, arrays.under("estimator")),
-            "trees": [describe_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(model.trees)],
-            "baselines": [
-                [
-                    {"name": name, **describe_tree(tree, arrays.under(f"baseline{k}_{i}"))}
-                    for i, (name, tree) in enumerate(named.items())
-                ]
-                for k, named in enumerate(model.baselines)
-            ],
-        }
     from treelu.persistence.estimators import describe_estimator
 
-    return describe_estimator(model, arrays)
+    if type(model).__name__ != "TableModel":
+        return describe_estimator(model, arrays)
+    return {**describe_estimator(model.estimator, arrays), "record": _describe_record(model, arrays.under("record"))}
+
+
+def _describe_record(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
+    """The record of a table model; its trees are on features, as the estimator has the encoder."""
+    return {
+        **model.to_dict(),
+        "trees": [describe_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(model.trees)],
+        "baselines": [
+            [
+                {"name": name, **describe_tree(tree, arrays.under(f"baseline{k}_{i}"))}
+                for i, (name, tree) in enumerate(named.items())
+            ]
+            for k, named in enumerate(model.baselines)
+        ],
+    }
 
 
 def _restore(fields: Fields, arrays: ArrayReader) -> Any:
-    kind = fields.text("kind")
-    if kind == "ObliqueTree":
+    if fields.text("kind") == "ObliqueTree":
         return restore_tree(fields, arrays)
-    if kind == "TableModel":
-        from treelu.persistence.table_model import TableModel
+    from treelu.persistence.estimators import restore_estimator, restore_features_estimator
 
-        estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
-        trees = tuple(restore_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(fields.inners("trees")))
-        return TableModel.from_dict(fields.data, estimator, trees, _restore_baselines(fields, arrays))
-    from treelu.persistence.estimators import restore_estimator
+    if fields.text("kind") == "TableModel":  # of earlier versions, whose estimators were fitted to features
+        return _restore_record(restore_features_estimator(fields, arrays), fields, arrays)
+    estimator = restore_estimator(fields, arrays)
+    return (
+        _restore_record(estimator, fields.inner("record"), arrays.under("record")) if "record" in fields else estimator
+    )
 
-    return restore_estimator(fields, arrays)
+
+def _restore_record(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
+    """A table model from its estimator and the rest."""
+    from treelu.persistence.table_model import TableModel
+
+    trees = tuple(restore_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(fields.inners("trees")))
+    return TableModel.from_dict(fields.data, estimator, trees, _restore_baselines(fields, arrays))
 
 
 def _restore_baselines(fields: Fields, arrays: ArrayReader) -> tuple[dict[str, ObliqueTree], ...]:

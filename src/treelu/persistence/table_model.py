@@ -1,12 +1,10 @@
-"""An estimator that reads tables: fitted model and encoding in one."""
+"""A fitted estimator with the record of its table: what the commands need beside it."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +13,12 @@ from sklearn.base import is_classifier
 
 from treelu.estimators._rows import on_columns
 from treelu.report.digest import RowDigest
-from treelu.tables.columns import Note
-from treelu.tables.encoder import TableEncoder
+from treelu.tables.columns import NumberColumn
+from treelu.tables.encoder import Encoded, TableEncoder
 from treelu.tables.numbers import NumberFormat
-from treelu.tables.paths import TableError
 from treelu.tables.targets import Task
-from treelu.tables.unseen import UnseenValues
 from treelu.tree import ObliqueTree
-
-if TYPE_CHECKING:
-    import pandas as pd
+from treelu.tree.names import plain
 
 # What models of version 0.1 do not have.
 _ADDED: dict[str, Any] = {
@@ -35,18 +29,17 @@ _ADDED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class TableModel:
-    """An estimator together with the encoding of the table it was fitted on.
+    """A fitted estimator with the record of its table.
 
     Attributes
     ----------
-    encoder : TableEncoder
     estimator : fitted estimator
-    task : {"classification", "regression", "labels"}
+        It reads the columns of the table by its `encoder_`.
     targets : tuple of str
         Names of the target columns.
     trees : tuple of ObliqueTree
         What the estimator is as a tree, for each label if there are labels: the branches that training rows reach,
-        with their numbers. Empty where the estimator is no tree.
+        with their numbers, on features. Empty where the estimator is no tree.
     baselines : tuple of mapping of str to ObliqueTree
         Models fitted to the same rows for each target, for comparison, by their names: CART and a linear model. May be
         empty.
@@ -71,9 +64,7 @@ class TableModel:
         was then fitted again, to all rows; 0 where none were.
     """
 
-    encoder: TableEncoder
     estimator: Any
-    task: Task
     targets: tuple[str, ...]
     trees: tuple[ObliqueTree, ...] = ()
     baselines: tuple[Mapping[str, ObliqueTree], ...] = ()
@@ -87,84 +78,66 @@ class TableModel:
     n_rows: int = 0
     n_rows_scored: int = 0
 
+    @classmethod
+    def of(cls, estimator: Any) -> TableModel:
+        """The model of an estimator that was saved from Python, which knows no names of targets.
+
+        Raises
+        ------
+        ValueError
+            Where it reads no columns of a table: it was fitted to an array, or it is no estimator.
+        """
+        names = getattr(estimator, "feature_names_in_", None)
+        if "encoder_" not in vars(estimator):
+            if names is None or getattr(estimator, "missing_values_", None) is not None:
+                what = "an array without names" if names is None else "numbers with missing values"
+                raise ValueError(f"a {type(estimator).__name__} that was fitted from Python to {what}")
+            columns = tuple(NumberColumn(str(name), 0.0, indicator=False) for name in names)  # none may be missing
+            estimator = on_columns(estimator, TableEncoder(columns))
+        task, n_targets = _task_of(estimator)
+        one = n_targets == 1 and task != "labels"
+        return cls(estimator, ("target",) if one else tuple(map(str, range(n_targets))))
+
     @property
     def method(self) -> str:
         """The estimator's family: "tree", "lcn", "alcn", "lln", "elcn" or "stacked"."""
         family = type(self.estimator).__name__.removesuffix("Classifier").removesuffix("Regressor")
         return "tree" if family == "ObliqueTree" else family.lower()
 
-    def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
-        """Predictions for the rows of a table; a UserWarning names values that no training row had."""
-        X = self._features(frame)
-        with _told():
-            return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
+    @property
+    def encoder(self) -> TableEncoder:
+        """How the columns of the table become features."""
+        return self.estimator.encoder_
 
-    def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
-        X = self._features(frame)
-        with _told():
-            return self.estimator.predict_proba(X)
+    @property
+    def task(self) -> Task:
+        """What kind of targets there are."""
+        return _task_of(self.estimator)[0]
 
-    def predict_table(
-        self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0, unseen: UnseenValues | None = None
-    ) -> pd.DataFrame:
-        """Predictions and probabilities as a table with a row for each row of `frame`.
-
-        Rows whose SMILES cannot be read are empty. `unseen` gathers the values that no training row had, of which a
-        UserWarning tells otherwise.
-        """
-        import pandas as pd
-
-        unused, gathered = self.unused_columns, UnseenValues() if unseen is None else unseen
-        encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=unused, unseen=gathered)
-        if unseen is None:
-            gathered.warn()
-        with _told():
-            result = pd.DataFrame(self.columns_of(encoded.X))
-        if len(encoded.rows) < len(frame):
-            unread = np.setdiff1d(np.arange(len(frame)), encoded.rows)
-            if note is not None:
-                shown = ", ".join(str(first_row + row + 1) for row in unread[:5]) + (", …" if len(unread) > 5 else "")
-                note(f"{len(unread):,} SMILES cannot be read (rows {shown}); their predictions are left empty")
-            result.index = pd.Index(encoded.rows)
-            result = result.astype(object).reindex(range(len(frame)))
-        return result
-
-    def columns_of(self, X: Any) -> dict[str, NDArray[Any]]:
-        """Predictions and probabilities for features X, by the names of the output's columns."""
+    def predictions(self, rows: Encoded) -> dict[str, NDArray[Any]]:
+        """Predictions and probabilities by the names that `treelu predict` gives to them."""
         if self.task == "labels":
-            probabilities = self.estimator.predict_proba(X)
+            probabilities = self.estimator.predict_proba(rows)
             return {f"probability_{name}": probabilities[:, k] for k, name in enumerate(self.targets)}
         if self.task == "regression":
-            predicted = self.estimator.predict(X)
+            predicted = self.estimator.predict(rows)
             if predicted.ndim == 1:
                 return {"prediction": predicted}
             return {f"prediction_{name}": predicted[:, k] for k, name in enumerate(self.targets)}
-        p = self.estimator.predict_proba(X)
-        predicted = self.decide(p) if self.has_threshold else self.estimator.predict(X)
+        p = self.estimator.predict_proba(rows)
+        predicted = self.decide(p) if self.has_threshold else self.estimator.predict(rows)
         classes = self.estimator.classes_.tolist()
         return {"prediction": predicted} | {f"probability_{name}": p[:, k] for k, name in enumerate(classes)}
-
-    def as_estimator(self, *, stacklevel: int = 2) -> Any:
-        """The estimator with the encoding of the columns inside, as its `fit` on a data frame makes it.
-
-        It predicts, is asked, exported and saved in the table's own columns, and fills missing values where no training
-        row had any, with a warning, as `predict` does. A threshold that was set for `treelu predict` is not part of it,
-        which a warning says; `stacklevel` is the warning's.
-        """
-        if self.has_threshold:
-            warnings.warn(
-                f"the model was saved with a threshold of {self.threshold:g}, which the estimator's predict does not "
-                "know: it gives the more probable class; use predict_proba",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
-        return on_columns(self.estimator, replace(self.encoder, fills_unseen=True))
 
     @property
     def has_threshold(self) -> bool:
         """Whether the class follows from `threshold` instead of the larger probability."""
         return self.task == "classification" and len(self.estimator.classes_) == 2 and self.threshold != 0.5
+
+    @property
+    def positive_label(self) -> Any:
+        """The positive class."""
+        return plain(self.estimator.classes_[self.positive])
 
     def decide(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
         """The class of each row by the threshold, from its probabilities."""
@@ -209,15 +182,12 @@ class TableModel:
         return self.estimator.estimators_ if self.task == "labels" else [self.estimator]
 
     def whole_trees(self) -> list[ObliqueTree]:
-        """The estimator as trees with all their branches, for any rows; an AttributeError where it is none."""
-        # Sparse rows carry no names.
-        return [replace(member.tree_, feature_names=self.encoder.feature_names) for member in self.members]
+        """The estimator as trees on features with all their branches; an AttributeError where it is none."""
+        return [replace(member.tree_, columns=None) for member in self.members]
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the estimator and the trees, as plain JSON values."""
+        """The record without its trees, as plain JSON values."""
         return {
-            "table": self.encoder.to_dict(),
-            "task": self.task,
             "targets": list(self.targets),
             "notes": list(self.notes),
             "warnings": list(self.warnings),
@@ -239,19 +209,17 @@ class TableModel:
         baselines: tuple[Mapping[str, ObliqueTree], ...],
     ) -> TableModel:
         """The inverse of `to_dict`; a ValueError where the parts do not fit."""
-        encoder = TableEncoder.from_dict(data["table"])
-        task, targets = data["task"], data["targets"]
-        data = _ADDED | data
+        targets, data = data["targets"], _ADDED | data
         for name in ("targets", "notes", "warnings"):
             if not isinstance(data[name], list) or not all(isinstance(item, str) for item in data[name]):
                 raise ValueError(f"{name} must be a list of texts")
-        width = getattr(estimator, "n_features_in_", None)
+        width = len(estimator.encoder_.feature_names)
         beside = [tree for named in baselines for tree in named.values()]
-        if width != len(encoder.feature_names) or any(tree.n_features != width for tree in (*trees, *beside)):
-            raise ValueError(f"{len(encoder.feature_names)} features do not fit a model of {width}")
-        wanted, n_targets = _task_of(estimator)
-        if task != wanted or len(targets) != n_targets:
-            raise ValueError(f"a task of {task!r} with {len(targets)} targets does not fit the estimator")
+        if any(tree.n_features != width for tree in (*trees, *beside)):
+            raise ValueError(f"the trees beside a model of {width} features have others")
+        task, n_targets = _task_of(estimator)
+        if len(targets) != n_targets:
+            raise ValueError(f"{len(targets)} targets do not fit the estimator, which has {n_targets}")
         shown = len(targets) if task == "labels" else 1
         if len(trees) not in (0, shown) or len(baselines) not in (0, len(targets)):
             raise ValueError(f"{len(trees)} trees and {len(baselines)} baselines do not fit {len(targets)} targets")
@@ -270,27 +238,10 @@ class TableModel:
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
         digest = None if data["digest"] is None else RowDigest.from_dict(data["digest"])
         given: dict[str, Any] = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
-        given |= {name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")}
+        given |= {name: data[name] for name in ("positive", "trained", "n_rows", "n_rows_scored")}
         given |= {"trees": trees, "baselines": baselines, "styles": styles, "digest": digest}
         given["threshold"] = float(threshold)
-        return cls(encoder, estimator, **given)
-
-    def _features(self, frame: pd.DataFrame) -> Any:
-        unseen = UnseenValues()
-        encoded = self.encoder.encode(frame, unused=self.unused_columns, unseen=unseen)
-        unseen.warn(stacklevel=4)
-        if len(encoded.rows) < len(frame):
-            row = int(np.setdiff1d(np.arange(len(frame)), encoded.rows)[0])
-            raise TableError(f"the SMILES of row {row + 1} cannot be read; predict_table leaves such rows empty")
-        return encoded.X
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Without the estimator's warnings of numbers far outside, of which the encoder has told by column and row."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "column .* far outside the training range", UserWarning)
-        yield
+        return cls(estimator, **given)
 
 
 def _task_of(estimator: Any) -> tuple[Task, int]:

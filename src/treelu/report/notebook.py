@@ -11,6 +11,7 @@ from pandas import isna
 from sklearn.base import is_classifier
 
 from treelu.estimators._rows import on_features
+from treelu.report.molecules import drawings
 from treelu.report.queries import column_asking, page_answers, plain_asking
 from treelu.report.render import render
 from treelu.report.rows import tree_rows
@@ -88,6 +89,13 @@ def report_page(
     if columns is None and estimator is not None:
         columns = vars(estimator).get("encoder_")
     if columns is not None:  # the page is drawn in features, and knows which columns they are of
+        smiles = next((column for column in columns.columns if column.kind == "smiles"), None)
+        if smiles is not None:
+            named = smiles.name in getattr(X, "columns", ())
+            options.setdefault("row_names", [str(text) for text in X[smiles.name]] if named else None)
+            draw_feature, draw_row = drawings(columns, options["row_names"] or ())
+            options.setdefault("draw_feature", draw_feature)
+            options.setdefault("draw_row", draw_row)
         X = None if X is None else _features(columns, X)
         training = None if training is None else (_features(columns, training[0]), training[1])
         options.setdefault("columns", columns.to_dict()["columns"])
@@ -103,11 +111,11 @@ def report_page(
 
 
 def _features(columns: FrameColumns, X: Any) -> Any:
-    """Rows of a data frame as a frame of features."""
+    """Rows of a data frame as a frame of features; CSR of molecules alone."""
     import pandas as pd
 
     rows = columns.features(X) if columns.are_in(X) else X
-    return pd.DataFrame(rows, columns=list(columns.feature_names))
+    return rows if hasattr(rows, "tocsr") else pd.DataFrame(rows, columns=list(columns.feature_names))
 
 
 def _yardsticks(tree: ObliqueTree | None, estimator: Any, X: Any, y: Any) -> dict[str, Any]:

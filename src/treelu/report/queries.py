@@ -15,7 +15,7 @@ from treelu.report.rows import Floats, tree_rows
 from treelu.tree import ObliqueTree
 from treelu.tree.columns import FrameColumns
 from treelu.tree.names import shown_name
-from treelu.tree.queries.columns import ColumnFeatures
+from treelu.tree.queries.columns import ColumnFeatures, short_numbers
 from treelu.tree.queries.counterfactual import Counterfactual, answer, predicted
 from treelu.tree.queries.goal import Goal, read_goal
 from treelu.tree.queries.limits import Limits, read_limits
@@ -107,27 +107,54 @@ def plain_asking(tree: ObliqueTree) -> Asking:
     return Asking(tree, {}, lambda row: (), speak, names, {name: j for j, name in enumerate(names)})
 
 
-def column_asking(tree: ObliqueTree, encoder: FrameColumns) -> Asking:
-    """Queries of a tree in the columns of the data frame that it was fitted to; the tree itself is on features."""
+def column_asking(
+    tree: ObliqueTree, encoder: FrameColumns, *, output: int = 0, decides: ObliqueTree | None = None
+) -> Asking:
+    """Queries of a tree in the columns of the data frame that it was fitted to.
+
+    `decides` is the tree whose class is the answer, where a threshold decides; by default the tree itself.
+    """
     columns = ColumnFeatures(encoder)
-    limits = columns.limits(None, (), (), None)
-    del limits["scale"]
-    limits["bounds"] = dict.fromkeys(columns.truths, (0.0, 1.0))
+    tree = replace(tree, columns=None, observed=columns.observed(tree.observed))
+    decides = None if decides is None else replace(decides, columns=None)
+    options = columns.limits(None, (), (), None)
+    del options["scale"]
+    options["bounds"] = dict.fromkeys(columns.truths, (0.0, 1.0))
+    permitted = read_limits(tree, **options)
+
+    def stay(row: Floats) -> list[int]:
+        return [*columns.still, *columns.missing_in(row)]
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        return [str(change) for change in columns.changes(before, after)]
+        around, same = permitted.around(before, stay(before)), _same_answer(decides or tree, output, before, after)
+        row = short_numbers(before, after, np.flatnonzero(around.whole), lambda row: around.holds(row) and same(row))
+        return [change.condition for change in columns.changes(before, row)]
 
-    numbers = {name: columns.places[name][0] for name in columns.numbers}
     return Asking(
         tree,
-        limits,
-        lambda row: [*columns.still, *columns.missing_in(row)],
+        options,
+        stay,
         speak,
         columns.owners,
-        numbers,
+        {name: columns.places[name][0] for name in columns.numbers},
+        output,
+        decides,
         present=dict.fromkeys(columns.marks, (0.0, 0.0)),
         frame=encoder,
     )
+
+
+def _same_answer(tree: ObliqueTree, output: int, before: Floats, after: Floats) -> Callable[[Floats], bool]:
+    """Whether a row may stand for ``after``: it has the same class, or a value that changed as much."""
+    if tree.is_classifier:
+        label = tree.predict(after[None])[0]
+        return lambda row: bool(tree.predict(row[None])[0] == label)
+
+    def value(row: Floats) -> float:
+        return float(tree.decision_function(row[None])[0, output])
+
+    there, change = value(after), value(after) - value(before)
+    return lambda row: abs(value(row) - there) <= 1e-3 * abs(change)
 
 
 def page_answers(

@@ -1,4 +1,4 @@
-"""The one place that turns a table file into X and y, and a model that reads tables.
+"""Table files as data frames with notes, and frames as features and targets.
 
 Imports are lazy, so that the command line can look at a header (`treelu.tables.layout`) without NumPy or pandas.
 """

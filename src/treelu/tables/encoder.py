@@ -32,6 +32,7 @@ from treelu.tables.numbers import (
 from treelu.tables.paths import TableError
 from treelu.tables.suspects import column_suspects
 from treelu.tables.unseen import UnseenValues
+from treelu.tree.rows import take_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,25 +48,43 @@ _IDENTIFIER_SHARE = 0.5  # a text with more different values than this share of 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Features of a table's rows.
+    """Features of a table's rows, with the encoder that made them: estimators take it in place of a frame.
 
     Attributes
     ----------
     X : DataFrame or CSR matrix of shape (n, n_features)
     rows : int array of shape (n,)
         Their rows in the table; those with a SMILES that RDKit cannot read are left out.
+    encoder : TableEncoder
 
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"size": [1.0, 3.0], "colour": ["red", "blue"]})
-    >>> encoded = TableEncoder.learn(frame, note=lambda text: None).encode(frame)
-    >>> encoded.X.shape, encoded.rows
-    ((2, 3), array([0, 1]))
+    >>> from treelu import LCNClassifier
+    >>> frame = pd.DataFrame({"zip": [10115, 50667] * 4, "size": range(8)})
+    >>> encoded = TableEncoder.learn(frame, note=lambda text: None, text=["zip"]).encode(frame)
+    >>> encoded.X.shape, encoded.rows.tolist()
+    ((8, 3), [0, 1, 2, 3, 4, 5, 6, 7])
+    >>> model = LCNClassifier(depth=2, epochs=2, random_state=0).fit(encoded, frame["size"] > 3)
+    >>> model.predict(frame).shape  # frames are read by the same encoder from then on
+    (8,)
     """
 
     X: Any
     rows: NDArray[np.int64]
+    encoder: TableEncoder
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def numbers(self) -> Any:
+        """X as an array of floats, or CSR."""
+        return self.X if hasattr(self.X, "tocsr") else self.X.to_numpy(np.float64)
+
+    def take(self, rows: NDArray[np.int64]) -> Encoded:
+        """Some of the rows, by their numbers here."""
+        return Encoded(take_rows(self.X, rows), self.rows[rows], self.encoder)
 
 
 @dataclass(frozen=True)
@@ -144,6 +163,9 @@ class TableEncoder:
         missing: Sequence[str] = (),
     ) -> TableEncoder:
         """Decide how each column becomes features, from training rows.
+
+        Estimators keep the encoder of the rows that they are fitted to: ``model.fit(encoder.encode(frame), y)``. Notes
+        and errors name the options of `treelu fit`, which are the keywords here: ``--text zip`` is ``text=["zip"]``.
 
         Parameters
         ----------
@@ -285,7 +307,7 @@ class TableEncoder:
         Returns
         -------
         Encoded
-            X is a DataFrame; a CSR matrix where all features come from molecules.
+            Its X is a DataFrame; a CSR matrix where all features come from molecules.
         """
         import pandas as pd
 
@@ -299,7 +321,7 @@ class TableEncoder:
         if molecules is not None and molecules.name in used:
             sparse, rows = molecules.encode(cells[molecules.name])
             if len(self.columns) == 1:
-                return Encoded(sparse, rows)
+                return Encoded(sparse, rows, self)
             bits = sparse.toarray()
         parts = []
         for column in self.columns:
@@ -312,7 +334,8 @@ class TableEncoder:
                 parts.append(column.encode(cell, note, gathered, lenient=lenient, first_row=first_row)[rows])
         for sentence in (*gathered.warnings(), *gathered.notes()) if unseen is None else ():
             note(sentence)
-        return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)
+        X = pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names))
+        return Encoded(X, rows, self)
 
     def are_in(self, X: Any) -> bool:
         """Whether X is a frame with these columns rather than rows of features, with or without their names.
@@ -344,8 +367,8 @@ class TableEncoder:
         names = tuple(f"x{place}" for place in range(len(self.columns) + len(self.left_out)))
         return names if {*self.names, *(name for name, _ in self.left_out)} == set(names) else ()
 
-    def features(self, X: Any, *, unused: Collection[str] = (), note: Note | None = None) -> NDArray[np.float64]:
-        """Features of the rows of a frame of any library.
+    def features(self, X: Any, *, unused: Collection[str] = (), note: Note | None = None) -> Any:
+        """Features of the rows of a frame of any library: an array, or CSR where all come from molecules.
 
         Parameters
         ----------
@@ -371,21 +394,19 @@ class TableEncoder:
         if len(encoded.rows) < len(data):
             row = int(np.setdiff1d(np.arange(len(data)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; leave such rows out")
-        X = encoded.X
-        return np.asarray(X.toarray() if hasattr(X, "toarray") else X.to_numpy(), np.float64)
+        return encoded.numbers
 
-    def check_missing(self, data: pd.DataFrame, unused: Collection[str] = ()) -> None:
-        """Raise where a column has missing values and had none in the training rows."""
+    def check_missing(self, data: pd.DataFrame, unused: Collection[str] = (), first_row: int = 0) -> None:
+        """Raise where a column has missing values and had none in the training rows; `first_row` is that of `data`."""
         for column in self.columns:
-            handled = column.missing if isinstance(column, TextColumn) else column.indicator
-            if handled or column.name in unused or isinstance(column, SmilesColumn):
+            if had_missing(column) or column.name in unused or isinstance(column, SmilesColumn):
                 continue
             cells = data[column.name]
             absent = (to_texts(cells) if isinstance(column, TextColumn) else cells).isna().to_numpy()
             if absent.any():
                 raise TableError(
-                    f"X has a missing value in column {column.name!r}, row {int(np.argmax(absent))}, where no "
-                    "training row had one, so that nothing is known of such rows; impute it first, "
+                    f"X has a missing value in column {column.name!r}, row {first_row + int(np.argmax(absent))}, where "
+                    "no training row had one, so that nothing is known of such rows; impute it first, "
                     "or fit with missing='indicator', which fills it with what is usual"
                 )
 
@@ -420,6 +441,11 @@ class TableEncoder:
         if not isinstance(left_out, dict) or not all(isinstance(text, str) for text in (*left_out, *left_out.values())):
             raise ValueError("left_out must give a text for each column")
         return cls(tuple(columns), tuple(left_out.items()), data.get("fills_unseen") is True)
+
+
+def had_missing(column: Column) -> bool:
+    """Whether training rows had missing values in a column."""
+    return column.missing if isinstance(column, TextColumn) else column.indicator
 
 
 def _learn_columns(

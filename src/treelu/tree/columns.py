@@ -31,8 +31,8 @@ class FrameColumns(Protocol):
     def are_in(self, X: Any) -> bool:
         """Whether X is a frame with these columns rather than rows of features."""
 
-    def features(self, X: Any, *, unused: Collection[str] = ()) -> np.ndarray:
-        """Features of the rows of a frame."""
+    def features(self, X: Any, *, unused: Collection[str] = ()) -> Any:
+        """Features of the rows of a frame, dense or CSR."""
 
     def per_column(self, shares: np.ndarray) -> np.ndarray:
         """Shares of the features, summed over those of each column."""

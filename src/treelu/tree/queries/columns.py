@@ -6,8 +6,8 @@ Indicators of missing values, dates and molecules stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,33 +16,12 @@ import numpy as np
 from treelu.tree.columns import FrameColumns
 from treelu.tree.names import shown_name
 from treelu.tree.observed import Observed
-from treelu.tree.queries.words import number
+from treelu.tree.queries.changes import Change
 
 MISSING = "(missing)"
 DAYS = "days since 1970"
 
 Ranges = dict[int, tuple[float | None, float | None]]
-
-
-@dataclass(frozen=True)
-class ColumnChange:
-    """One column of a row before and after: numbers, or texts."""
-
-    column: str
-    before: float | str
-    after: float | str
-
-    def __str__(self) -> str:
-        column = shown_name(self.column)
-        if isinstance(self.before, str) or isinstance(self.after, str):
-            return f"{column} were {_cell(self.after)} instead of {_cell(self.before)}"
-        by = self.after - self.before
-        how = "higher" if by > 0 else "lower"
-        return f"{column} were {number(abs(by))} {how} ({number(self.after)} instead of {number(self.before)})"
-
-
-def _cell(value: float | str) -> str:
-    return shown_name(value) if isinstance(value, str) else number(value)
 
 
 class ColumnFeatures:
@@ -199,11 +178,11 @@ class ColumnFeatures:
 
     # From features to columns
 
-    def changes(self, before: Any, after: Any) -> list[ColumnChange]:
+    def changes(self, before: Any, after: Any) -> tuple[Change, ...]:
         """The columns in which two rows of features differ."""
         before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
         changed = [name for name, places in self.places.items() if (before[places] != after[places]).any()]
-        return [ColumnChange(name, self.value(name, before), self.value(name, after)) for name in changed]
+        return tuple(Change(name, self.value(name, before), self.value(name, after)) for name in changed)
 
     def value(self, name: str, row: np.ndarray) -> Any:
         """What a column holds in a row of features: a number, a category, a date."""
@@ -229,6 +208,24 @@ class ColumnFeatures:
         row = np.asarray(row, dtype=float)
         found = {name: self.value(name, row) for name, column in self.columns.items() if column.kind != "smiles"}
         return {name: None if isinstance(value, str) and value == MISSING else value for name, value in found.items()}
+
+
+def short_numbers(
+    before: np.ndarray, after: np.ndarray, whole: Iterable[int], holds: Callable[[np.ndarray], bool]
+) -> np.ndarray:
+    """A row with fewer digits in each number that changed, a little beyond the nearest one, if that has the answer."""
+    moved = np.setdiff1d(np.flatnonzero(before != after), list(whole)).astype(int)
+    for place in moved.tolist():
+        change = after[place] - before[place]
+        for digits in range(3, 9):
+            step = 10.0 ** (np.floor(np.log10(max(abs(change), 1e-300))) - digits + 1)
+            outward = np.ceil(np.sign(change) * after[place] / step - 1e-9) * step * np.sign(change)
+            row = after.copy()
+            row[place] = np.round(outward, 12)
+            if abs(row[place] - after[place]) <= 0.02 * abs(change) and holds(row):
+                after = row
+                break
+    return after
 
 
 def _ends(name: str, given: Any) -> tuple[float | None, float | None]:

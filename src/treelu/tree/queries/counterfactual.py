@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treelu.tree.names import plain, shown_class, shown_name
+from treelu.tree.names import plain, shown_class
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.queries.limits import values_of
-from treelu.tree.queries.words import apart, count, html_table, html_text, number, row_words, text_table
+from treelu.tree.queries.changes import Change, change_cells
+from treelu.tree.queries.columns import short_numbers
+from treelu.tree.queries.limits import Limits, values_of
+from treelu.tree.queries.words import count, html_table, html_text, number, row_words, text_table
 
 if TYPE_CHECKING:
     from treelu.tree.queries.columns import ColumnFeatures
 
 _SAME = 1e-6  # a difference of distances, in parts of one more than them, that rounding in the solvers makes
-
-
-@dataclass(frozen=True)
-class Change:
-    """One feature of a row before and after, or one column of a data frame: numbers or texts."""
-
-    feature: str
-    before: Any
-    after: Any
-
-    def __str__(self) -> str:
-        name, before, after, by = change_cells([self])[0]
-        return f"{name} {before} -> {after} ({by})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +109,21 @@ class Counterfactual:
         """The nearest row in the columns of the data frame that the tree was fitted to; None without one."""
         return self._nearest.values
 
+    def shortened(
+        self, tree: ObliqueTree, row: np.ndarray, around: Limits, holds: Callable[[np.ndarray], bool]
+    ) -> Counterfactual:
+        """The same with fewer digits in the numbers of each row, where `holds` says that it remains an answer."""
+        rows, whole = [], np.flatnonzero(around.whole).tolist()
+        for found in self.rows:
+
+            def stays(after: np.ndarray, leaf: int = found.leaf) -> bool:
+                return holds(after) and int(tree.apply(after[None])[0]) == leaf
+
+            after = short_numbers(row, found.row, whole, stays)
+            changes = changes_between(tree, row, after)
+            rows.append(replace(found, row=after, prediction=predicted(tree, after), changes=changes))
+        return replace(self, rows=tuple(rows))
+
     def in_columns(self, columns: ColumnFeatures, row: np.ndarray, given: Any) -> Counterfactual:
         """The same in the columns of a data frame; `given` is the row asked about as it was given."""
         known = values_of(given)
@@ -127,10 +131,9 @@ class Counterfactual:
         for found in self.rows:
             changes = columns.changes(row, found.row)
             own = columns.values(found.row)
-            changed = {change.column for change in changes}
+            changed = {change.feature for change in changes}
             values = own | {name: value for name, value in known.items() if name not in changed}
-            shown = tuple(Change(change.column, change.before, change.after) for change in changes)
-            rows.append(replace(found, changes=shown, values=values))
+            rows.append(replace(found, changes=changes, values=values))
         return replace(self, rows=tuple(rows))
 
     @property
@@ -176,20 +179,6 @@ class Counterfactual:
             if found.changes:
                 parts.append(html_table(["feature", "now", "then", "change"], change_cells(found.changes)))
         return "".join(parts)
-
-
-def change_cells(changes: Sequence[Change]) -> list[list[str]]:
-    """Cells of a table of changes: feature, before, after, difference."""
-    rows = []
-    for change in changes:
-        if isinstance(change.before, str) or isinstance(change.after, str):
-            cells = [value if isinstance(value, str) else number(value) for value in (change.before, change.after)]
-            rows.append([shown_name(change.feature), *map(shown_name, cells), ""])
-            continue
-        by = number(change.after - change.before)
-        sign = "+" if change.after > change.before else ""
-        rows.append([shown_name(change.feature), *apart([change.before, change.after]), sign + by])
-    return rows
 
 
 def answer(prediction: Any) -> str:

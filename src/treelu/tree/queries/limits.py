@@ -152,6 +152,26 @@ class Limits:
         return replace(self, low=low, high=high, whole=whole, scale=scale, groups=groups)
 
 
+def tree_limits(
+    tree: ObliqueTree,
+    *,
+    limits: str | None = "observed",
+    bounds: Any = None,
+    whole: Iterable[Any] = (),
+    groups: Sequence[Iterable[Any]] = (),
+    scale: Any = None,
+    everywhere: bool = True,
+) -> Limits:
+    """The rows that a query is about, in the columns that the tree was fitted to: `everywhere`, or around a row."""
+    if tree.columns is not None:
+        own, known = ColumnFeatures(tree.columns), limits == "observed" and tree.observed is not None
+        given = own.limits(bounds, whole, groups, scale, everywhere=everywhere, observed=known)
+        return read_limits(replace(tree, observed=own.observed(tree.observed)), limits=limits, **given)
+    missing = tree.missing if everywhere else None
+    marks = () if missing is None else missing.indicators.tolist()
+    return read_limits(tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale, marks=marks)
+
+
 def read_limits(
     tree: ObliqueTree,
     *,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from treelu.tree.output_methods import TreeMethods
@@ -39,18 +38,10 @@ class Questions(TreeMethods):
         everywhere: bool = True,
     ) -> Limits:
         """The rows that a query is about: `everywhere`, or around a row."""
-        from treelu.tree.queries.limits import read_limits
+        from treelu.tree.queries.limits import tree_limits
 
-        if self._own is not None:
-            known = limits == "observed" and self._tree.observed is not None
-            given = self._own.limits(bounds, whole, groups, scale, everywhere=everywhere, observed=known)
-            tree = replace(self._tree, observed=self._own.observed(self._tree.observed))
-            return read_limits(tree, limits=limits, **given)
-        missing = self._tree.missing if everywhere else None
-        marks = () if missing is None else missing.indicators.tolist()
-        return read_limits(
-            self._tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale, marks=marks
-        )
+        given: dict[str, Any] = {"limits": limits, "bounds": bounds, "whole": whole, "groups": groups, "scale": scale}
+        return tree_limits(self._tree, **given, everywhere=everywhere)
 
     def counterfactual(
         self,
@@ -71,6 +62,7 @@ class Questions(TreeMethods):
         norm: str = "l1",
         max_changes: int | None = None,
         n: int = 1,
+        check: Callable[[Any], Any] | None = None,
         budget_seconds: float | None = None,
     ) -> Counterfactual:
         """The smallest change of a row that gives another answer.
@@ -115,6 +107,9 @@ class Questions(TreeMethods):
             How many features may change; a group counts as one.
         n : int
             How many rows to find, each in another leaf, nearest first.
+        check : callable, optional
+            Rows of features, an array (n, n_features) → a truth value for each: whether it may be an answer. For
+            models that round sums in another order than the tree.
         budget_seconds : float, optional
             After so many seconds of processor time the search ends, and what it has not decided is reported as such.
             None: no limit.
@@ -122,7 +117,8 @@ class Questions(TreeMethods):
         Returns
         -------
         Counterfactual
-            False as a truth value where there is none.
+            False as a truth value where there is none. In the columns of a data frame its numbers have few digits, a
+            little beyond the nearest ones, where these get the same answer.
 
         Examples
         --------
@@ -149,13 +145,17 @@ class Questions(TreeMethods):
         tree, row = self._tree, one_row(self._tree, x)
         before = predicted(tree, row)
         goal = read_goal(tree, target, at_least=at_least, at_most=at_most, output=output, other_than=before)
+        goal = goal if check is None else goal.also(check)
         own, permitted = self._own, self._limits(limits, bounds, whole, groups, scale, everywhere=False)
         if own is not None:
             keep = [*own.features_of(keep, "keep"), *own.still]
             rise, fall = own.numbers_of(rise, "rise"), own.numbers_of(fall, "fall")
         around = permitted.around(row, keep, rise, fall)
         found = nearest(row, goal, around, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
-        return found if own is None else found.in_columns(own, row, x)
+        if own is None:
+            return found
+        holds: Callable[[Any], bool] = lambda after: around.holds(after) and bool(goal.holds(after[None])[0])  # noqa: E731
+        return found.shortened(tree, row, around, holds).in_columns(own, row, x)
 
     def robustness(
         self,
