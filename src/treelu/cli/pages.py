@@ -150,7 +150,7 @@ class _OneOutput:
         return self.estimator.get_params(deep)
 
 
-# Questions
+# Queries
 
 
 def page_queries(

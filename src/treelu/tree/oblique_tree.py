@@ -15,11 +15,11 @@ from treelu.tree.missing import MissingValues
 from treelu.tree.observed import Observed
 from treelu.tree.one_hot import categories
 from treelu.tree.output_methods import OutputMethods
-from treelu.tree.queries.methods import Questions
+from treelu.tree.queries.methods import QueryMethods
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ObliqueTree(OutputMethods, Questions):
+class ObliqueTree(OutputMethods, QueryMethods):
     """A binary decision tree whose nodes test linear combinations of the features.
 
     A row x goes right at a node where ``weights @ x + bias >= 0`` and left elsewhere. Decision nodes

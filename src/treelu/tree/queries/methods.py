@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from treelu.tree.queries.shapley import ShapValues
 
 
-class Questions(TreeMethods):
+class QueryMethods(TreeMethods):
     """The methods of `ObliqueTree` that ask about single rows and about all rows."""
 
     @property
