@@ -1,4 +1,4 @@
-"""Integer weights of a small tree's rows are repetitions: the same fit, to the bit, as of repeated rows."""
+"""Weights: integers are repetitions of a small tree's rows, to the bit; rows of weight 0 are as good as removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
-from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
+from treelu import LCNClassifier, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small import rows as training_rows
 
 pytestmark = pytest.mark.slow
@@ -115,3 +115,23 @@ def test_many_repetitions_are_relative_weights(monkeypatch: pytest.MonkeyPatch) 
         many = clone(model).fit(X, y, sample_weight=weight * 1024)
         few = clone(model).fit(X, y, sample_weight=weight / 1024)
     assert np.array_equal(many.predict(X), few.predict(X))
+
+
+@pytest.mark.parametrize("model", [ObliqueTreeClassifier(max_leaf_nodes=3, teacher=None), LCNClassifier(epochs=3)])
+def test_rows_of_a_frame_without_weight_teach_the_encoder_nothing(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=80), "colour": rng.choice(["red", "blue"], 80)})
+    y = np.where(frame["size"] + (frame["colour"] == "red") > 0.5, "yes", "no")
+    weight = np.ones(80)
+    weight[:9] = 0.0
+    frame.loc[0, "colour"], frame.loc[1, "size"], frame.loc[2, "size"], frame.loc[3, "colour"] = (
+        "green",
+        None,
+        1e9,
+        None,
+    )
+    weighted = clone(model).set_params(random_state=0).fit(frame, y, sample_weight=weight)
+    removed = clone(model).set_params(random_state=0).fit(frame[9:], y[9:])
+    assert weighted.encoder_ == removed.encoder_
+    assert "colour=green" not in weighted.encoder_.feature_names
+    np.testing.assert_allclose(weighted.predict_proba(frame[9:]), removed.predict_proba(frame[9:]), atol=1e-6)

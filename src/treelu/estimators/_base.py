@@ -144,7 +144,7 @@ class NetworkEstimator(ParameterHints, NetworkState, CallbackSupportMixin, BaseE
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Dataset, Reading]:
         """The rows that count, scaled, with their targets; and how they were read."""
         shared = self._shared()
-        X = read_rows(self, X, first=True, missing=shared.missing)
+        X = read_rows(self, X, first=True, missing=shared.missing, weight=sample_weight)
         check_consistent_length(X, y)
         weight = check_weight(sample_weight, X)
         encoding = self._learn_encoding(y, weight)
@@ -158,7 +158,7 @@ class NetworkEstimator(ParameterHints, NetworkState, CallbackSupportMixin, BaseE
         """Rows and weights of a piece of the data, for `partial_fit`."""
         fitted = self.__dict__.get("fitted_")
         missing = self._shared().missing if fitted is None else fitted.reading.missing
-        X = read_rows(self, X, first=fitted is None, missing=missing)
+        X = read_rows(self, X, first=fitted is None, missing=missing, weight=sample_weight)
         check_consistent_length(X, y)
         return X, check_weight(sample_weight, X)
 

@@ -37,7 +37,7 @@ def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any
     y = check_label_matrix(y)
     before = estimator.__dict__.get("fitted_") if getattr(estimator, "warm_start", False) else None
     names, shared = getattr(estimator, "feature_names_in_", None), estimator._shared()
-    X = read_rows(estimator, X, first=True, missing=shared.missing)
+    X = read_rows(estimator, X, first=True, missing=shared.missing, weight=sample_weight)
     check_consistent_length(X, y)
     weight = check_weight(sample_weight, X)
     rows = counted_rows(weight)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from treelu.data.rows import validated_rows
+from treelu.data.rows import check_weight, counted_rows, validated_rows
 from treelu.estimators._path_trees import changed_trees
 from treelu.tables.encoder import Encoded, TableEncoder, had_missing
 from treelu.tables.frames import (
@@ -33,14 +33,16 @@ NAMES = ("n_features_in_", "feature_names_in_", "encoder_", "column_notes_")  # 
 FROM_DTYPE = "from_dtype"
 
 
-def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
+def read_rows(
+    estimator: Any, X: Any, *, first: bool = False, missing: Any = None, weight: Any = None, **options: Any
+) -> Any:
     """X as validated numbers, one column for each feature that is trained on.
 
-    `first` learns the columns; `missing` is the parameter then, and the fitted state afterwards, as of
-    :func:`treelu.data.rows.validated_rows`.
+    `first` learns the columns, from rows of positive `weight`; `missing` is the parameter then, and the fitted state
+    afterwards, as of :func:`treelu.data.rows.validated_rows`.
     """
     if first:
-        return _learn_rows(estimator, X, missing, options)
+        return _learn_rows(estimator, X, missing, weight, options)
     encoder = vars(estimator).get("encoder_")
     if isinstance(X, Encoded):
         if encoder is not None and X.encoder.feature_names != encoder.feature_names:
@@ -59,8 +61,8 @@ def missing_of_numbers(estimator: Any, missing: Any) -> Any:
     return "error" if vars(estimator).get("encoder_") is not None and isinstance(missing, str) else missing
 
 
-def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -> Any:
-    """Learn what the columns hold, and read the rows."""
+def _learn_rows(estimator: Any, X: Any, missing: Any, weight: Any, options: dict[str, Any]) -> Any:
+    """Learn what the columns hold, and read the rows; those of weight 0 are not read, and are 0."""
     for name in ("encoder_", "column_notes_"):
         estimator.__dict__.pop(name, None)
     if isinstance(X, Encoded):
@@ -73,14 +75,22 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
     frame = None if is_plain(X) and given is None else _frame_to_learn(X, given)
     if frame is None:
         return validated_rows(estimator, _numeric(X), first=True, missing=missing, **options)
-    names = list(frame.data.columns)
+    names, data = list(frame.data.columns), frame.data
+    counted = counted_rows(check_weight(weight, data))
+    if counted is not None:
+        frame = replace(frame, data=data.iloc[counted].reset_index(drop=True))
     notes: list[str] = []
     chosen = set() if given is None else _chosen(given, names)
     encoder = TableEncoder.of_frame(frame, given=chosen, note=notes.append, fills_unseen=missing == "indicator")
     _check_missing(encoder, missing)
     _set_columns(estimator, encoder, tuple(names), is_named=frame.is_named)
     estimator.column_notes_ = tuple(notes)
-    return _checked(encoder.encode(frame.data), options)
+    rows = _checked(encoder.encode(frame.data), options)
+    if counted is None:
+        return rows
+    every = np.zeros((len(data), rows.shape[1]), rows.dtype)
+    every[counted] = rows
+    return every
 
 
 def _frame_to_learn(X: Any, given: Any) -> Frame | None:

@@ -133,7 +133,8 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
         """Rows without missing values, with their targets; and what the tree's labels are."""
-        X = read_rows(self, X, first=True, missing=self.missing, dtype=np.float64, ensure_min_samples=2)
+        options: dict[str, Any] = {"missing": self.missing, "dtype": np.float64, "ensure_min_samples": 2}
+        X = read_rows(self, X, first=True, weight=sample_weight, **options)
         refuse_invalid_targets(y, are_classes=is_classifier(self))
         y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
         if len(y) != X.shape[0]:

@@ -29,7 +29,8 @@ class NearestRow:
     ----------
     row : array of shape (n_features,)
     distance : float
-        From the row asked about, in units of ``scale``.
+        From the row asked about to the nearest one, in units of ``scale``. In the columns of a data frame ``row`` may
+        lie a little beyond, as its numbers have few digits.
     prediction : class label or value
         By the tree's own `predict`.
     leaf : int
