@@ -229,10 +229,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
-          higher by at most half a standard error of the difference; this tolerance is at least 0.002, and at most
-          0.005 or 2 % of the best loss, whichever is larger. Of values: one standard error, 0.002, and 0.003 or 1 %.
-          A size with less than half of the best one's numbers may lose a standard error, at most 0.005 for each
-          halving beyond the first. The constant has twice the standard errors, and a wider range.
+          higher by at most one standard error of the difference, or by at most 0.005. Of values: by at most one
+          standard error, but always by 0.002, and never by more than 0.003 or 1 % of the best loss, whichever is
+          larger; for the constant two standard errors, 0.005, and 0.01 or 10 %.
 
           Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
