@@ -230,8 +230,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
           higher by at most one standard error of the difference, or by at most 0.005. Of values: by at most one
-          standard error, but always by 0.002, and never by more than 0.003 or 1 % of the best loss, whichever is
-          larger; for the constant two standard errors, 0.005, and 0.01 or 10 %.
+          standard error, but always by 0.002 and never by more than 0.01; for the constant two standard errors,
+          0.005, and 0.01 or 10 % of the best loss, whichever is larger.
 
           Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
