@@ -2,7 +2,7 @@
 
 A tree may be trained on a teacher's predictions for its training rows. Those are made in sample, by a model that was
 fitted to these rows, or out of fold, by models that were not. The training part of the first of the five folds of each
-table of up to 1,500 rows is split again, a quarter held out. Every fit is written when it is done, and is not run again.
+table of up to 1,500 rows is split again, a quarter held out. Every fit is written when it is done, and not run again.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ def by_the_documented_rule(path: pd.DataFrame, selection: str, are_classes: bool
     best = min(guarded, key=lambda row: (path.loss[row], numbers[row]))
     if selection == "best":
         return best
-    of_trees = (1, 0.005, np.inf, 0) if are_classes else (1, 0.002, 0.01, 0)
-    of_constant = of_trees if are_classes else (2, 0.005, 0.01, 0.1)
+    of_trees = (1, 0.01, np.inf, 0) if are_classes else (1, 0.002, 0.01, 0)
+    of_constant = (1, 0.003, 0.005, 0.02) if are_classes else (2, 0.005, 0.01, 0.1)
 
     def tolerance(row: int) -> float:
         is_constant = path.leaves[row] == 1 and path.leaf_terms[row] == 0
@@ -78,7 +78,7 @@ def by_the_documented_rule(path: pd.DataFrame, selection: str, are_classes: bool
 
     eligible = [row for row in guarded if path.loss_difference[row] <= tolerance(row)]
     assert eligible == path.index[path.eligible].tolist()
-    return min(eligible, key=lambda row: (numbers[row], path.loss[row]))
+    return min(eligible, key=lambda row: (path.loss[row] + 0.02 * np.log2(numbers[row]), numbers[row]))
 
 
 @pytest.mark.parametrize("selection", ["smallest", "best"])

@@ -1,4 +1,4 @@
-"""Which size: the smallest tree whose cross-validated loss is about as good as the best."""
+"""Which size: a small tree whose cross-validated loss is about as good as the best, where numbers to read cost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tolerance(NamedTuple):
 
 
 class SizeRule(NamedTuple):
-    """Tolerances of the trees, and of the constant: a model at all must be as clearly better as a larger one."""
+    """Tolerances of the trees, and of the constant."""
 
     trees: Tolerance
     constant: Tolerance
@@ -52,8 +52,8 @@ class SizeRule(NamedTuple):
         return np.where(is_constant, self.constant.of(error, loss), self.trees.of(error, loss))
 
 
-ONE_ERROR = Tolerance(1.0, 0.005)
-OF_CLASSES = SizeRule(ONE_ERROR, ONE_ERROR, 0.02)
+PRICE = 0.02  # by how much each doubling of the numbers to read must lower the loss
+OF_CLASSES = SizeRule(Tolerance(1.0, 0.01), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
 OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.01), Tolerance(2.0, 0.005, 0.01, 0.1), np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
            "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
@@ -71,7 +71,9 @@ def path_table(
         eligible  = loss_difference <= tolerance and score >= highest score - guard
 
     The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes the
-    eligible row with the fewest numbers (of equals the least loss), "best" the best one.
+    eligible row with the least `cost`, "best" the best one:
+
+        cost = loss + PRICE * log2(numbers)
 
     Parameters
     ----------
@@ -119,7 +121,8 @@ def path_table(
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
     table["eligible"] = guarded & ~(table["loss_difference"] > allowed.tolerance(table, best))
-    smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
+    eligible = table[table["eligible"]].assign(cost=table["loss"] + PRICE * np.log2(table["numbers"]))
+    smallest = eligible.sort_values(["cost", "numbers", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
 
