@@ -52,7 +52,7 @@ class SizeRule(NamedTuple):
         return np.where(is_constant, self.constant.of(error, loss), self.trees.of(error, loss))
 
 
-PRICE = 0.02  # by how much each doubling of the numbers to read must lower the loss
+PRICE = 0.0003  # by how much each number to read must lower the loss
 OF_CLASSES = SizeRule(Tolerance(1.0, 0.01), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
 OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.01), Tolerance(2.0, 0.005, 0.01, 0.1), np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
@@ -73,7 +73,7 @@ def path_table(
     The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes the
     eligible row with the least `cost`, "best" the best one:
 
-        cost = loss + PRICE * log2(numbers)
+        cost = loss + PRICE * numbers
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def path_table(
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
     table["eligible"] = guarded & ~(table["loss_difference"] > allowed.tolerance(table, best))
-    eligible = table[table["eligible"]].assign(cost=table["loss"] + PRICE * np.log2(table["numbers"]))
+    eligible = table[table["eligible"]].assign(cost=table["loss"] + PRICE * table["numbers"])
     smallest = eligible.sort_values(["cost", "numbers", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
