@@ -68,7 +68,7 @@ def by_the_documented_rule(path: pd.DataFrame, selection: str, are_classes: bool
     best = min(guarded, key=lambda row: (path.loss[row], numbers[row]))
     if selection == "best":
         return best
-    of_trees = (1, 0.01, np.inf, 0) if are_classes else (1, 0.002, 0.003, 0.01)
+    of_trees = (1, 0.005, np.inf, 0) if are_classes else (1, 0.002, 0.003, 0.01)
     of_constant = (1, 0.003, 0.005, 0.02) if are_classes else (2, 0.005, 0.01, 0.1)
 
     def tolerance(row: int) -> float:

@@ -176,7 +176,7 @@ def test_the_smallest_as_good_is_chosen() -> None:
 def test_what_rows_tell_apart_is_not_as_good() -> None:
     losses = swaying({(64, 4): 0.3, (4, 4): 0.311}, 0.03)  # a standard error of the difference is 0.002
     assert chosen_of(losses, "smallest")[1:3] == (64, 4)
-    losses = swaying({(64, 4): 0.3, (4, 4): 0.309}, 0.0)  # but 0.009 are nothing
+    losses = swaying({(64, 4): 0.3, (4, 4): 0.3049}, 0.0)  # but 0.0049 are nothing
     assert chosen_of(losses, "smallest")[1:3] == (4, 4)
 
 

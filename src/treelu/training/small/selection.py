@@ -53,7 +53,7 @@ class SizeRule(NamedTuple):
 
 
 PRICE = 0.0003  # by how much each number to read must lower the loss
-OF_CLASSES = SizeRule(Tolerance(1.0, 0.01), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
+OF_CLASSES = SizeRule(Tolerance(1.0, 0.005), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
 OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.003, 0.01), Tolerance(2.0, 0.005, 0.01, 0.1), np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
            "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
