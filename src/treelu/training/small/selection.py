@@ -48,8 +48,7 @@ class SizeRule(NamedTuple):
     def tolerance(self, table: Any, best: Any) -> NDArray[np.float64]:
         """The difference of losses that is tolerated in each row, from the row of the best."""
         error, loss = table["difference_std_error"], table.loc[best, "loss"]
-        is_constant = (table["leaves"] == 1) & (table["leaf_terms"] == 0)
-        return np.where(is_constant, self.constant.of(error, loss), self.trees.of(error, loss))
+        return np.where(is_constant(table), self.constant.of(error, loss), self.trees.of(error, loss))
 
 
 PRICE = 0.0003  # by how much each number to read must lower the loss
@@ -70,8 +69,8 @@ def path_table(
         tolerance = errors * difference_std_error, but from least to max(most, share * best loss)
         eligible  = loss_difference <= tolerance and score >= highest score - guard
 
-    The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes the
-    eligible row with the least `cost`, "best" the best one:
+    The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes it if it
+    is eligible, and otherwise the eligible row with the least `cost`; "best" takes the best one:
 
         cost = loss + PRICE * numbers
 
@@ -121,10 +120,16 @@ def path_table(
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
     table["eligible"] = guarded & ~(table["loss_difference"] > allowed.tolerance(table, best))
-    eligible = table[table["eligible"]].assign(cost=table["loss"] + PRICE * table["numbers"])
-    smallest = eligible.sort_values(["cost", "numbers", "leaves"], kind="stable").index[0]
+    eligible = table[table["eligible"]]
+    cost = (eligible["loss"] + PRICE * eligible["numbers"]).mask(is_constant(eligible), -np.inf)
+    smallest = eligible.assign(cost=cost).sort_values(["cost", "numbers", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
+
+
+def is_constant(table: pd.DataFrame) -> pd.Series:
+    """Whether a row is the tree of one leaf without a formula."""
+    return (table["leaves"] == 1) & (table["leaf_terms"] == 0)
 
 
 def near_highest(table: pd.DataFrame, guard: float) -> pd.Series:
