@@ -30,23 +30,38 @@ from benchmarks.league_scores import class_scores, numbers_to_read, value_scores
 from benchmarks.report import markdown
 from benchmarks.size import Task, table_tasks
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, StackedClassifier, StackedRegressor
+from treelu.data.folds import folds
 from treelu.training.small import distillation
+from treelu.training.small.rows import TrainingRows
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "teachers.json"
 MOST_ROWS, MOST_FEATURES, SPLITS = 1_500, 60, 2
-IN_SAMPLE, OUT_OF_FOLD = distillation.soft_targets, distillation.out_of_fold_targets
+PARTS = 5  # of the rows out of fold
+IN_SAMPLE = distillation.soft_targets
 
 
-def tempered_out_of_fold(*given: Any, **how: Any) -> Any:
-    """Targets out of fold of the default network, tempered on the rows that they are for."""
-    rows, _, _, parts, _ = given
-    of_folds, of_all = OUT_OF_FOLD(*given, **how)
+def out_of_fold(rows: TrainingRows, estimator: Any, seed: int) -> TrainingRows:
+    """Rows with predictions of models that were not fitted to them, tempered where they are those of networks."""
+    key = rows.target.argmax(axis=1) if rows.is_classifier else rows.target[:, 0]
+    rng = np.random.default_rng([seed, 2])
+    predictions = distillation.fitted_teacher(rows, estimator, seed)(rows)  # of rows that are never held out
+    parts = folds(key, PARTS, rng, rows.folding, rows.weight, are_classes=rows.is_classifier)
+    for fold, (train, test) in enumerate(parts):
+        model = distillation.fitted_teacher(rows.part(train), estimator, seed + fold)
+        predictions[test] = model(rows.part(test))
+    how = distillation.NO_TEMPERING
+    if estimator is None:
+        how = distillation._tempering(predictions, rows, np.arange(len(rows)))
+    return distillation.with_targets(rows, predictions, how)
 
-    def tempered(soft: Any, rows: Any) -> Any:
-        p = soft.target.astype(np.float64)
-        return distillation.with_targets(rows, p, distillation._tempering(p, rows, np.arange(len(rows))))
 
-    return [tempered(*pair) for pair in zip(of_folds, parts, strict=True)], tempered(of_all, rows)
+def targets_out_of_fold(
+    rows: TrainingRows, sample: TrainingRows, folds: Any, parts: list[TrainingRows], estimator: Any, **how: Any
+) -> tuple[list[TrainingRows], TrainingRows]:
+    """What `soft_targets` returns, out of fold."""
+    seed = how["seed"]
+    of_folds = [out_of_fold(part, estimator, seed + fold) for fold, part in enumerate(parts)]
+    return of_folds, out_of_fold(rows, estimator, seed)
 
 
 def forest(is_classifier: bool, seed: int) -> Any:
@@ -70,20 +85,20 @@ def stack(is_classifier: bool, seed: int) -> Any:
 TEACHERS: dict[str, tuple[Callable[[bool, int], Any], Any]] = {
     "none": (lambda *_: None, IN_SAMPLE),
     "network": (lambda *_: "auto", IN_SAMPLE),
-    "network, out of fold": (lambda *_: "auto", tempered_out_of_fold),
+    "network, out of fold": (lambda *_: "auto", targets_out_of_fold),
     "forest": (forest, IN_SAMPLE),
-    "forest, out of fold": (forest, OUT_OF_FOLD),
+    "forest, out of fold": (forest, targets_out_of_fold),
     "boosting": (boosting, IN_SAMPLE),
-    "boosting, out of fold": (boosting, OUT_OF_FOLD),
+    "boosting, out of fold": (boosting, targets_out_of_fold),
     "stack": (stack, IN_SAMPLE),
-    "stack, out of fold": (stack, OUT_OF_FOLD),
+    "stack, out of fold": (stack, targets_out_of_fold),
 }
 
 
 @contextmanager
 def targets_by(function: Any) -> Iterator[None]:
     """All teachers' targets are made by a function."""
-    with patch.multiple(distillation, soft_targets=function, out_of_fold_targets=function):
+    with patch.object(distillation, "soft_targets", function):
         yield
 
 

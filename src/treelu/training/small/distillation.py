@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from treelu.convert import network_to_tree
 from treelu.data.dataset import Dataset
 from treelu.data.folds import Fold
-from treelu.data.folds import folds as data_folds
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.data.targets import Targets, probabilities
 from treelu.nn import LocallyLinearNetwork, NeuronChain, Table
@@ -44,7 +43,6 @@ TINY = np.finfo(np.float64).tiny
 NETWORK = NetworkConfig(activation="softplus", learning_rate=0.03).quiet
 SMALL_TABLE = 2_000  # rows
 LEAST_ROWS = 50  # below which there is no teacher
-TEACHERS = 5  # models of a user's estimator, each of which predicts the rows that it was not fitted to
 NO_TEMPERING = Tempering(1.0)
 DEPTHS = (6, 10)  # neurons of the locally linear networks
 
@@ -120,7 +118,8 @@ def soft_targets(
     -------
     None where the network is no better than a constant.
     """
-    check_teacher(estimator, sample)
+    if estimator is not None and sample.is_classifier and not hasattr(estimator, "predict_proba"):
+        raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
 
     def fit(fold: int) -> Predict | None:
         if sample.is_classifier and len(np.unique(parts[fold].target.argmax(axis=1))) < 2:
@@ -145,48 +144,6 @@ def soft_targets(
     ]
     of_all = predictions.values() if len(rows) == len(sample) else (model(rows) for model in fitted.values())
     return of_folds, with_targets(rows, np.mean(list(of_all), axis=0), tempering)
-
-
-def out_of_fold_targets(
-    rows: TrainingRows,
-    sample: TrainingRows,
-    folds: Sequence[Fold],
-    parts: Sequence[TrainingRows],
-    estimator: Any,
-    *,
-    seed: int,
-    n_jobs: int,
-) -> tuple[list[TrainingRows], TrainingRows]:
-    """The same, but each row's prediction is of a model that was not fitted to it."""
-    check_teacher(estimator, rows)
-
-    def of_part(part: int) -> TrainingRows:
-        of_one = [*parts, rows][part]
-        return with_targets(of_one, out_of_fold(of_one, estimator, seed + part), NO_TEMPERING)
-
-    *of_folds, of_all = _in_threads(of_part, range(len(parts) + 1), 1 if estimator is not None else n_jobs)
-    return of_folds, of_all
-
-
-def out_of_fold(rows: TrainingRows, estimator: Any, seed: int) -> NDArray[np.float64]:
-    """Predictions (n, K) of models that were not fitted to the row; of one fitted to all where none holds it out."""
-    key = rows.target.argmax(axis=1) if rows.is_classifier else rows.target[:, 0]
-    rng = np.random.default_rng([seed, 2])
-    parts = data_folds(key, TEACHERS, rng, rows.folding, rows.weight, are_classes=rows.is_classifier)
-    predictions, count = np.zeros(rows.target.shape), np.zeros(len(rows))
-    for fold, (train, test) in enumerate(parts):
-        predictions[test] += fitted_teacher(rows.part(train), estimator, seed + fold)(rows.part(test))
-        count[test] += 1
-    if not count.all():
-        rest = count == 0
-        predictions[rest], count[rest] = fitted_teacher(rows, estimator, seed)(rows)[rest], 1
-    return predictions / count[:, None]
-
-
-def check_teacher(estimator: Any, rows: TrainingRows) -> None:
-    """Refuse a regressor as the teacher of classes."""
-    if estimator is not None and rows.is_classifier and not hasattr(estimator, "predict_proba"):
-        raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
 
 
 def with_targets(rows: TrainingRows, predictions: NDArray[np.float64], how: Tempering) -> TrainingRows:
