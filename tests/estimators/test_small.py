@@ -68,19 +68,18 @@ def by_the_documented_rule(path: pd.DataFrame, selection: str, are_classes: bool
     best = min(guarded, key=lambda row: (path.loss[row], numbers[row]))
     if selection == "best":
         return best
-    of_trees = (0.5, 0.002, 0.005, 0.02) if are_classes else (1, 0.002, 0.003, 0.01)
+    of_trees = (1, 0.005, np.inf, 0) if are_classes else (1, 0.002, 0.003, 0.01)
     of_constant = (1, 0.003, 0.005, 0.02) if are_classes else (2, 0.005, 0.01, 0.1)
 
     def tolerance(row: int) -> float:
-        is_constant, error = path.leaves[row] == 1 and path.leaf_terms[row] == 0, path.difference_std_error[row]
+        is_constant = path.leaves[row] == 1 and path.leaf_terms[row] == 0
         errors, least, most, share = of_constant if is_constant else of_trees
-        base = min(max(errors * error, least), max(most, share * path.loss[best]))
-        halvings = np.log2(numbers[best] / numbers[row]) - 1
-        return base if is_constant else max(base, min(error, 0.005 * halvings))
+        return min(max(errors * path.difference_std_error[row], least), max(most, share * path.loss[best]))
 
     eligible = [row for row in guarded if path.loss_difference[row] <= tolerance(row)]
     assert eligible == path.index[path.eligible].tolist()
-    return min(eligible, key=lambda row: (numbers[row], path.loss[row]))
+    constant = [row for row in eligible if path.leaves[row] == 1 and path.leaf_terms[row] == 0]
+    return min(constant or eligible, key=lambda row: (path.loss[row] + 0.0003 * numbers[row], numbers[row]))
 
 
 @pytest.mark.parametrize("selection", ["smallest", "best"])

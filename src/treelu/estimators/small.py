@@ -229,11 +229,11 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
 
         - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
-        - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
-          higher by at most half a standard error of the difference; this tolerance is at least 0.002, and at most
-          0.005 or 2 % of the best loss, whichever is larger. Of values: one standard error, 0.002, and 0.003 or 1 %.
-          A size with less than half of the best one's numbers may lose a standard error, at most 0.005 for each
-          halving beyond the first. The constant has twice the standard errors, and a wider range.
+        - "smallest": of those as good as the best the one with the least loss + 0.0003 · numbers, so that each number
+          must lower the loss by 0.0003. A size is as good where its loss is higher by at most one standard error of
+          the difference, or by 0.005. Of values: one standard error, from 0.002 to 0.003 or 1 % of the best loss,
+          whichever is larger. The constant has a tolerance of its own, and is taken where it is within: one
+          standard error, from 0.003 to 0.005 or 2 %; of values two, from 0.005 to 0.01 or 10 %.
 
           Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
@@ -335,8 +335,8 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
 monotonic_cst, teacher, missing, categorical_features, cv, n_jobs, verbose, random_state
-        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`
-        for leaves of either kind.
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, 32 from 10,000 rows on; the teacher an
+        :class:`ALCNRegressor` for leaves of either kind.
     linear_leaves : bool
         The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
         towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the

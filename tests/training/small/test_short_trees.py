@@ -72,6 +72,18 @@ def test_no_tree_of_depth_1_or_2_costs_less(kind: str, criterion: str) -> None:
                 assert piece.cost == pytest.approx(tree_cost(piece, X, target, weight, how[0]), abs=1e-9)
 
 
+def test_no_more_errors_than_contree() -> None:
+    """Of the trees of depth 2; ConTree's has the fewest errors."""
+    contree = pytest.importorskip("pycontree")
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(80, 4)).round(2), rng.integers(0, 3, 80)
+        model = contree.ConTree(max_depth=2)
+        model.fit(X, y)
+        piece = best_piece(X, np.eye(3)[y], np.ones(80), Criterion(1.0, 0.0))
+        assert round(piece.cost) == np.sum(np.asarray(model.predict(X)) != y)
+
+
 def test_integer_weights_are_repeated_rows() -> None:
     X, target, _ = table(7)
     count = np.random.default_rng(0).integers(1, 4, len(X))

@@ -12,6 +12,7 @@ from joblib import effective_n_jobs
 from treelu.training.small.rows import TrainingRows
 
 LEAVES = 16  # at most by default, or twice the classes
+MORE_LEAVES, MANY_ROWS = 32, 10_000  # of values, and the rows from which these are the most by default
 DEEPEST = 62  # splits on a path of a tree that is trained
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 UPDATES = 800
@@ -59,7 +60,8 @@ class SmallTreeConfig:
     def limits(self, rows: TrainingRows) -> TreeLimits:
         """The limits for trees of these rows."""
         n_rows, n_outputs = rows.target.shape
-        leaves = self.max_leaf_nodes or max(LEAVES, 2 * n_outputs if rows.is_classifier else LEAVES)
+        usual = MORE_LEAVES if n_rows >= MANY_ROWS else LEAVES
+        leaves = self.max_leaf_nodes or (max(LEAVES, 2 * n_outputs) if rows.is_classifier else usual)
         if self.max_leaf_nodes is None and self.max_depth is not None:
             leaves = min(leaves, 2 ** min(self.max_depth, 30))
         leaves = max(2, min(leaves, n_rows))

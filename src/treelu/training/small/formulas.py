@@ -33,7 +33,7 @@ MOST_ROWS = 20_000  # that formulas are fitted to
 MOST_PARAMETERS = 400  # of all leaves with slopes of their own
 LADDER = (48, 32, 24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 MOST_STRUCTURES = 8  # of each kind
-MOST_PROMISING = 3  # of these
+MOST_PROMISING, MOST_OF_VALUES = 3, 6  # of these, for classes and for values, whose leaves are fitted more quickly
 TRIAL, TRIED_PARAMETERS = (
     Ridge(10.0, 10.0),
     100,
@@ -104,7 +104,8 @@ def promising(found: Losses, parts: Sequence[tuple[_Part, TrainingRows]]) -> lis
         return fitted_on_folds(found[size], parts[:1], [TRIAL], own=own).loss
 
     tried = structures(found)
-    return [CONSTANT, *sorted(tried[1:], key=trial)[:MOST_PROMISING]]
+    most = MOST_PROMISING if parts[0][1].is_classifier else MOST_OF_VALUES
+    return [CONSTANT, *sorted(tried[1:], key=trial)[:most]]
 
 
 class _Part:

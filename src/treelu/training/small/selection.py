@@ -1,4 +1,4 @@
-"""Which size: the smallest tree whose cross-validated loss is about as good as the best."""
+"""Which size: a small tree whose cross-validated loss is about as good as the best, where numbers to read cost."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class Tolerance(NamedTuple):
     ----------
     errors : float
         Standard errors of the difference of two losses.
-    least, most : float
-        A difference of losses that is always tolerated, and one that may be where the rows cannot tell the two apart.
-    share : float
-        The same as `most` relative to the best tree's loss, where that is more.
+    least : float
+        A difference of losses that is always tolerated.
+    most, share : float
+        A difference that may be tolerated at most where the rows cannot tell the two apart; the same relative to the
+        best tree's loss, where that is more.
     """
 
     errors: float
     least: float
-    most: float
-    share: float
+    most: float = np.inf
+    share: float = 0.0
 
     def of(self, std_error: Any, best_loss: float) -> Any:
         """The difference of losses that is tolerated, from its standard error and the best tree's loss."""
@@ -38,23 +39,20 @@ class Tolerance(NamedTuple):
 
 
 class SizeRule(NamedTuple):
-    """Tolerances of the trees, and of the constant: a model at all must be more clearly better than a larger one."""
+    """Tolerances of the trees, and of the constant."""
 
     trees: Tolerance
     constant: Tolerance
     guard: float  # how far the accuracy may be below the highest
-    halving: float = 0.005  # loss that each halving of the numbers to read may cost beyond the first, up to one error
 
     def tolerance(self, table: Any, best: Any) -> NDArray[np.float64]:
         """The difference of losses that is tolerated in each row, from the row of the best."""
         error, loss = table["difference_std_error"], table.loc[best, "loss"]
-        halvings = np.log2(table.loc[best, "numbers"] / table["numbers"]) - 1
-        of_trees = np.maximum(self.trees.of(error, loss), np.minimum(error, self.halving * halvings))
-        is_constant = (table["leaves"] == 1) & (table["leaf_terms"] == 0)
-        return np.where(is_constant, self.constant.of(error, loss), of_trees)
+        return np.where(is_constant(table), self.constant.of(error, loss), self.trees.of(error, loss))
 
 
-OF_CLASSES = SizeRule(Tolerance(0.5, 0.002, 0.005, 0.02), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
+PRICE = 0.0003  # by how much each number to read must lower the loss
+OF_CLASSES = SizeRule(Tolerance(1.0, 0.005), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
 OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.003, 0.01), Tolerance(2.0, 0.005, 0.01, 0.1), np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
            "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
@@ -71,17 +69,18 @@ def path_table(
         tolerance = errors * difference_std_error, but from least to max(most, share * best loss)
         eligible  = loss_difference <= tolerance and score >= highest score - guard
 
-    A row with less than half of the best one's numbers may lose up to one standard error, but no more than `halving`
-    for each halving beyond the first. The constant, the tree of one leaf without a formula, has a tolerance of its own.
-    The rule "smallest" takes the eligible row with the fewest numbers (of equals the least loss), "best" the best one.
+    The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes it if it
+    is eligible, and otherwise the eligible row with the least `cost`; "best" takes the best one:
+
+        cost = loss + PRICE * numbers
 
     Parameters
     ----------
     losses : mapping of TreeSize to HeldOutLoss
         Empty where nothing was compared; the only size is then chosen.
     sizes : mapping of TreeSize to (leaves, terms)
-        Leaves and terms of the folds' trees, in the median. Of several alike the one with the least loss has a row;
-        of trees that have lost all their splits, that is `CONSTANT`.
+        Leaves and terms of the folds' trees, in the median. Of several alike the one with the least loss whose score
+        is near the highest has a row; of trees that have lost all their splits, that is `CONSTANT`.
     rule : {"smallest", "best"}
 
     Returns
@@ -106,10 +105,11 @@ def path_table(
     names = ["leaves", "terms", "leaf_terms", "own", "numbers", "score", "std_error", "loss", "start", "step"]
     table = pd.DataFrame(records, columns=names)
     kinds = ["leaves", "terms", "leaf_terms", "own"]
-    table = table.sort_values([*kinds, "loss"], kind="stable").drop_duplicates(kinds)
-    table = table[(table["leaf_terms"] == 0) | ~_dominated(table)]
     allowed = OF_CLASSES if any(losses[size].errors for size in row_losses) else OF_VALUES
-    guarded = ~(table["score"] < table["score"].max() - allowed.guard)  # NaN where nothing was compared
+    table["beyond"] = ~near_highest(table, allowed.guard)
+    table = table.sort_values([*kinds, "beyond", "loss"], kind="stable").drop_duplicates(kinds)
+    table = table[(table["leaf_terms"] == 0) | ~dominated(table, near_highest(table, allowed.guard))]
+    guarded = near_highest(table, allowed.guard)
     by_loss = table[guarded].sort_values(["loss", "numbers", "leaves"], kind="stable")
     best = by_loss.index[0]
     steps = list(sizes)
@@ -120,15 +120,27 @@ def path_table(
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
     table["eligible"] = guarded & ~(table["loss_difference"] > allowed.tolerance(table, best))
-    smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
+    eligible = table[table["eligible"]]
+    cost = (eligible["loss"] + PRICE * eligible["numbers"]).mask(is_constant(eligible), -np.inf)
+    smallest = eligible.assign(cost=cost).sort_values(["cost", "numbers", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
 
 
-def _dominated(table: pd.DataFrame) -> pd.Series:
-    """Whether a row has a larger loss than one with no more numbers to read."""
+def is_constant(table: pd.DataFrame) -> pd.Series:
+    """Whether a row is the tree of one leaf without a formula."""
+    return (table["leaves"] == 1) & (table["leaf_terms"] == 0)
+
+
+def near_highest(table: pd.DataFrame, guard: float) -> pd.Series:
+    """Whether a row's score is at most `guard` below the highest; true where nothing was compared."""
+    return ~(table["score"] < table["score"].max() - guard)
+
+
+def dominated(table: pd.DataFrame, guarded: pd.Series) -> pd.Series:
+    """Whether a row has a larger loss than a guarded one with no more numbers to read."""
     order = table.sort_values(["numbers", "loss"], kind="stable")
-    return (order["loss"] > order["loss"].cummin()).reindex(table.index)
+    return (order["loss"] > order["loss"].where(guarded, np.inf).cummin()).reindex(table.index)
 
 
 def chosen_size(
