@@ -26,6 +26,7 @@ from benchmarks.league_page import (
 from benchmarks.report import digits, markdown
 
 ALL, CLASSES = 75, 53
+DIVERGED = "EBM", "monk3"  # scores of 10^27, so that one table would decide the mean
 ROWS = 10_000  # of the tables of values that a goal is for
 FEW_ROWS, FEW_FEATURES = 2_600, 60  # of the tables of classes that the goals of one term are for
 
@@ -89,10 +90,10 @@ def _means(one: Pair) -> str:
 def classes_goals() -> Iterator[Goal]:
     """Of the default small tree on tables of classes."""
     ours = cells("small tree")
-    for other in ("linear", "EBM"):
-        name = {"linear": "logistic regression", "EBM": "EBM"}[other]
-        one = pair(ours, cells(other), "log_loss", "classes")
-        yield _measured(f"mean log-loss below that of {name}", one, lambda one: one.difference < 0, _means, CLASSES)
+    for other, name in (("linear", "logistic regression"), ("EBM", "EBM (without monk3, where it diverges)")):
+        names = [table for table, shape in shapes().items() if shape.kind == "classes" and (other, table) != DIVERGED]
+        one = pair(ours, cells(other), "log_loss", names=names)
+        yield _measured(f"mean log-loss below that of {name}", one, lambda one: one.difference < 0, _means, len(names))
     one = pair(ours, cells("linear"), "auc", "classes")
     near = int(np.sum(one.ours > one.theirs - 0.005))
     yield _measured(
