@@ -11,6 +11,7 @@ from scipy import sparse
 from selenium.webdriver.support.ui import WebDriverWait
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from tests.report.browser import NoChromiumError, open_report, start_chromium
 from tests.report.trees import HOSTILE, complete_tree, rows_for
@@ -668,6 +669,21 @@ def test_the_threshold_moves_the_matrix(page, tree, rows):
         facts = _one(page, "#confusion section[data-model=LCN] dl").text
         assert f"{100 * (called & yes).sum() / yes.sum():.0f} % of the positives are found" in facts
         assert f"{100 * (called & yes).sum() / called.sum():.0f} % of those called positive are" in facts
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_rows_of_two_equally_likely_classes_count_as_predict_counts_them(browser, tmp_path, positive):
+    X, y = np.array([[0.0], [0.0], [0.0], [1.0], [2.0]]), np.array(["a", "b", "b", "b", "b"])
+    cart = DecisionTreeClassifier(max_leaf_nodes=2).fit([[0], [0], [1], [1], [2]], ["a", "b", "a", "b", "b"])
+    tree = ObliqueTree.from_sklearn(cart)
+    summary = summarize(tree, X=X, y=y, positive=positive)
+    right = float(np.mean(tree.predict(X) == y))
+    assert (tree.predict_proba(X)[:, 0] == 0.5).sum() >= 3
+    assert summary["models"][0]["scores"]["accuracy"]["value"] == right
+    (tmp_path / "report.html").write_text(render(summary), encoding="utf-8")
+    page = _open(browser, tmp_path / "report.html")
+    shown = sum(int(_one(page, f"#confusion td[data-cell={cell}]").text) for cell in ("tp", "tn"))
+    assert shown == round(right * len(y))
 
 
 def test_cards_ask_with_numbers_and_branches_answer(page, tree, rows):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.report.scores import Floats, decide
+from treelu.report.scores import EVEN, Floats, decide
 
 PERFECT = 0.9995
 ENOUGH_ROWS = 20
@@ -58,7 +58,12 @@ def classification_cautions(
             f"are {names[k]!r}): {always} of the rows{advice}"
         )
     right = (decided == target).mean()
-    if len(target) >= ENOUGH_ROWS and not weighted and threshold == 0.5 and right < counts[common] / len(target):
+    if (
+        len(target) >= ENOUGH_ROWS
+        and not weighted
+        and threshold in (0.5, EVEN)
+        and right < counts[common] / len(target)
+    ):
         lines.append(f"{right:.1%} of the rows are predicted right; {always}")
     return lines
 

@@ -93,6 +93,8 @@ def _add_classes(summary: dict[str, Any], predictions: dict[str, Floats], scorin
     if order[0] == 1:
         target = 1 - target
         predictions = {name: probabilities[:, ::-1] for name, probabilities in predictions.items()}
+        if threshold == 0.5:  # of two equal probabilities `predict` takes the first class, here the positive one
+            threshold = scores.EVEN
     metrics = scores.classification_metrics(len(labels), threshold)
     result = scores.score_models(target, predictions, metrics, scoring.random_state, rows.groups)
     for entry in entries:

@@ -113,6 +113,9 @@ def _share_within(hits: NDArray[np.bool_], among: NDArray[np.bool_], empty: floa
     return share
 
 
+EVEN = float(np.nextafter(0.5, 0.0))  # the threshold at which the second of two equally likely classes is predicted
+
+
 def decide(probability: Floats, threshold: float = 0.5) -> NDArray[np.int64]:
     """The class of each row: of two, the second where its probability is at least the threshold; else the likeliest."""
     if probability.shape[1] == 2 and threshold != 0.5:

@@ -1,10 +1,10 @@
 // The confusion matrix: of two classes with a threshold that can be moved, of more as it is.
 
-/** Rows found and missed at a threshold: {tp, fp, fn, tn}. */
-function confusionAt({ probability, positive, negative }, threshold) {
+/** Rows found and missed at a threshold: {tp, fp, fn, tn}. Of two equally likely classes the first is predicted. */
+function confusionAt({ probability, positive, negative }, threshold, positiveIsFirst) {
   const sums = { tp: 0, fp: 0, fn: 0, tn: 0 };
   probability.forEach((value, i) => {
-    const called = value >= threshold;
+    const called = threshold === 0.5 && !positiveIsFirst ? value > threshold : value >= threshold;
     sums[called ? "tp" : "fn"] += positive[i];
     sums[called ? "fp" : "tn"] += negative[i];
   });
@@ -33,7 +33,7 @@ function thresholdFigure(summary) {
     const threshold = Number(slider.value);
     shown.textContent = threshold.toFixed(2);
     box.replaceChildren(...models.map((model) => {
-      const { tp, fp, fn, tn } = confusionAt(model.thresholds, threshold);
+      const { tp, fp, fn, tn } = confusionAt(model.thresholds, threshold, summary.positive === 0);
       const facts = [["Recall", shareOf(tp, tp + fn), "of the positives are found"], ["Precision", shareOf(tp, tp + fp), "of those called positive are"], ["Accuracy", shareOf(tp + tn, tp + tn + fp + fn), "of all rows are right"]];
       return h("section", { "data-model": model.name }, models.length > 1 ? h("h4", {}, model.name) : null,
         matrixTable(summary, [other, positive], [[tn, fp], [fn, tp]], [["tn", "fp"], ["fn", "tp"]]),
@@ -44,7 +44,7 @@ function thresholdFigure(summary) {
   draw();
   return h("figure", { class: "chart", id: "confusion" },
     h("figcaption", {}, h("h3", {}, "Who is found, who is missed"),
-      h("p", {}, `A row is called ${named(summary, positive)} where its probability is at least the threshold. Lower it to find more of them, at the price of more false alarms.`)),
+      h("p", {}, `A row is called ${named(summary, positive)} where its probability is at least the threshold${summary.positive === 0 ? "" : ", and above it at 0.50"}. Lower it to find more of them, at the price of more false alarms.`)),
     h("label", { class: "slider" }, h("span", {}, "Threshold"), slider, shown), box);
 }
 
