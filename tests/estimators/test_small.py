@@ -79,7 +79,7 @@ def by_the_documented_rule(path: pd.DataFrame, selection: str, are_classes: bool
     eligible = [row for row in guarded if path.loss_difference[row] <= tolerance(row)]
     assert eligible == path.index[path.eligible].tolist()
     constant = [row for row in eligible if path.leaves[row] == 1 and path.leaf_terms[row] == 0]
-    return min(constant or eligible, key=lambda row: (path.loss[row] + 0.0003 * numbers[row], numbers[row]))
+    return min(constant or eligible, key=lambda row: (path.loss[row] + 0.02 * np.log2(numbers[row]), numbers[row]))
 
 
 @pytest.mark.parametrize("selection", ["smallest", "best"])

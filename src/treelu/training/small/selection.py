@@ -51,7 +51,7 @@ class SizeRule(NamedTuple):
         return np.where(is_constant(table), self.constant.of(error, loss), self.trees.of(error, loss))
 
 
-PRICE = 0.0003  # by how much each number to read must lower the loss
+PRICE = 0.02  # by how much each doubling of the numbers to read must lower the loss
 OF_CLASSES = SizeRule(Tolerance(1.0, 0.005), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
 OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.003, 0.01), Tolerance(2.0, 0.005, 0.01, 0.1), np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
@@ -72,7 +72,7 @@ def path_table(
     The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes it if it
     is eligible, and otherwise the eligible row with the least `cost`; "best" takes the best one:
 
-        cost = loss + PRICE * numbers
+        cost = loss + PRICE * log2(numbers)
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def path_table(
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
     table["eligible"] = guarded & ~(table["loss_difference"] > allowed.tolerance(table, best))
     eligible = table[table["eligible"]]
-    cost = (eligible["loss"] + PRICE * eligible["numbers"]).mask(is_constant(eligible), -np.inf)
+    cost = (eligible["loss"] + PRICE * np.log2(eligible["numbers"])).mask(is_constant(eligible), -np.inf)
     smallest = eligible.assign(cost=cost).sort_values(["cost", "numbers", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
