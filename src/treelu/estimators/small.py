@@ -230,9 +230,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": of those as good as the best the one with the least loss + 0.02 · log₂(numbers), so that twice as
-          many numbers must lower the loss by 0.02. A size is as good where its loss is higher by at most one standard error of
-          the difference, or by 0.005. Of values: one standard error, from 0.002 to 0.003 or 1 % of the best loss,
-          whichever is larger. The constant has a tolerance of its own, and is taken where it is within: one
+          many numbers must lower the loss by 0.02. A size is as good where its loss is higher by at most one standard
+          error of the difference, or by 0.005. Of values: one standard error, from 0.002 to 0.003 or 1 % of the best
+          loss, whichever is larger. The constant has a tolerance of its own, and is taken where it is within: one
           standard error, from 0.003 to 0.005 or 2 %; of values two, from 0.005 to 0.01 or 10 %.
 
           Neither takes a size whose accuracy is more than 0.02 below the highest.
