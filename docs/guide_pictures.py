@@ -39,7 +39,7 @@ def trees() -> None:
     X, y = data.data, data.target_names[data.target]
     X_train, _, y_train, _ = train_test_split(X, y, random_state=0)
     constant = ObliqueTreeClassifier(leaves="constant", random_state=0)
-    model = clone(constant).set_params(max_leaf_nodes=8, max_terms=2).fit(X_train, y_train)
+    model = clone(constant).set_params(max_leaf_nodes=8, max_terms=2, selection="best").fit(X_train, y_train)
     save(model.tree_.plot(), "reading-tree.png")
     small = clone(constant).set_params(max_leaf_nodes=8, max_terms=4).fit(X_train, y_train)
     save(small.plot_path(), "small-path.png")
