@@ -62,7 +62,7 @@ def test_tables_far_behind_are_named(written: Path) -> None:
 def test_goals_are_judged_by_the_cells(written: Path) -> None:
     reached = {goal.goal: goal.reached for goal in league_goals.goals()}
     assert reached["mean log-loss below that of logistic regression"] is True
-    assert reached["mean log-loss below that of EBM"] is None
+    assert reached["mean log-loss below that of EBM (without monk3, where it diverges)"] is None
     assert reached["a median of at most 60 numbers to read"] is True
     assert reached["no table more than two points of accuracy behind the best of forest and boosting"] is False
     words = league_goals.answer_block()

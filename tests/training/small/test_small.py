@@ -180,10 +180,11 @@ def test_what_rows_tell_apart_is_not_as_good() -> None:
     assert chosen_of(losses, "smallest")[1:3] == (4, 4)
 
 
-def test_each_number_to_read_must_lower_the_loss() -> None:
-    losses = swaying({(8, 4): 0.3, (7, 4): 0.3019}, 0.0)  # 43 numbers, and 37
+def test_each_doubling_of_the_numbers_to_read_must_lower_the_loss() -> None:
+    price = 0.02 * np.log2(43 / 37)  # of 43 numbers instead of 37
+    losses = swaying({(8, 4): 0.3, (7, 4): 0.3001 + price}, 0.0)
     assert chosen_of(losses, "smallest")[1:3] == (8, 4)
-    losses = swaying({(8, 4): 0.3, (7, 4): 0.3017}, 0.0)
+    losses = swaying({(8, 4): 0.3, (7, 4): 0.2999 + price}, 0.0)
     assert chosen_of(losses, "smallest")[1:3] == (7, 4)
 
 
